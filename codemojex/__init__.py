@@ -1,0 +1,1 @@
+"""codemojex: a Telegram game, and the reference application of a Valkey-native job system."""
