@@ -1,0 +1,143 @@
+"""Every fault the engine raises, in one tree.
+
+    EngineError
+    ├── InvalidInput            the caller's mistake; nothing was sent
+    │   ├── InvalidId           not a branded id, or of the wrong kind
+    │   ├── InvalidName         a queue, stream or dedup key outside its alphabet
+    │   ├── InvalidValue        a number or size out of range
+    │   └── CrossSlot           a key outside the queue's slot
+    ├── ScriptDefect            a Lua file breaks the rules of the loader
+    ├── Refused                 the server's rules said no; nothing was written
+    │   ├── WrongKind           EMQKIND
+    │   ├── StaleToken          EMQSTALE: the lease went to somebody else
+    │   ├── WrongState          EMQSTATE
+    │   ├── Locked              EMQLOCK
+    │   └── AtCeiling           EMQRATE
+    ├── EffectFailed            an effect's body raised; its job is not settled
+    ├── ServerError             any other error reply
+    │   └── ServerFull          `maxmemory` is reached under noeviction
+    ├── ConnectionFault
+    │   ├── Unavailable         the command was not sent, or the server cannot take it now
+    │   └── UnknownOutcome      the command was sent and no answer came: it may have run
+    └── VersionFence            another protocol version owns this server
+
+Normal outcomes (duplicate, empty, limited) are values, never exceptions.
+"""
+
+from __future__ import annotations
+
+
+class EngineError(Exception):
+    """Anything the engine raises."""
+
+
+class InvalidInput(EngineError, ValueError):
+    """The call itself is wrong; nothing was sent."""
+
+
+class InvalidId(InvalidInput):
+    """Not a branded id. `reason` is one of length, namespace, charset, range, kind."""
+
+    def __init__(self, value: object, reason: str, remedy: str) -> None:
+        super().__init__(f"{value!r} is not a valid id ({reason}): {remedy}")
+        self.value = value
+        self.reason = reason
+
+
+class InvalidName(InvalidInput):
+    """A name outside its alphabet."""
+
+    def __init__(self, what: str, value: object, rule: str) -> None:
+        super().__init__(f"{what} {value!r} is not valid: {rule}")
+        self.value = value
+
+
+class InvalidValue(InvalidInput):
+    """A number or a size out of its range."""
+
+
+class CrossSlot(InvalidInput):
+    """A key that lies outside the queue's slot, so one script cannot touch both."""
+
+
+class ScriptDefect(EngineError):
+    """A Lua file breaks the rules of the loader: a header line missing, an include unknown."""
+
+
+class ServerError(EngineError):
+    """The server answered with an error; the command changed nothing unless the text says so."""
+
+
+class ServerFull(ServerError):
+    """The server has reached `maxmemory` under noeviction: free memory or raise the limit, then try again."""
+
+
+class Refused(ServerError):
+    """The protocol's rules refused the command before its first write."""
+
+
+class WrongKind(Refused):
+    """EMQKIND: the id's namespace is not the one this command works on."""
+
+
+class StaleToken(Refused):
+    """EMQSTALE: the token is not the job's current one: the lease lapsed and another claim owns it."""
+
+
+class WrongState(Refused):
+    """EMQSTATE: the queue or job is not in the state the command needs."""
+
+
+class Locked(Refused):
+    """EMQLOCK: a holder protects the job."""
+
+
+class AtCeiling(Refused):
+    """EMQRATE: the queue's concurrency ceiling is reached."""
+
+
+class EffectFailed(EngineError):
+    """An effect's body raised inside the settlement script; its job is not settled."""
+
+
+class ConnectionFault(EngineError):
+    """The connection, not the command, is the problem."""
+
+
+class Unavailable(ConnectionFault):
+    """The server cannot be reached or cannot take commands now; the command did not run."""
+
+
+class UnknownOutcome(ConnectionFault):
+    """The command was sent and no answer came: it may or may not have run. Never repeat it blindly."""
+
+
+class VersionFence(EngineError):
+    """The server belongs to another version of the protocol."""
+
+    def __init__(self, found: str, expected: str, key: str) -> None:
+        super().__init__(
+            f"this server speaks {found!r} and this engine {expected!r}: run the release that matches, "
+            f"or, when no other process uses the server, delete the key {key} and connect again"
+        )
+        self.found = found
+        self.expected = expected
+
+
+_CLASSES: dict[str, type[Refused]] = {
+    "EMQKIND": WrongKind,
+    "EMQSTALE": StaleToken,
+    "EMQSTATE": WrongState,
+    "EMQLOCK": Locked,
+    "EMQRATE": AtCeiling,
+}
+
+
+def from_reply(text: str) -> ServerError:
+    """The exception of an error reply, by the reply's first word."""
+    first = text.split(" ", 1)[0]
+    if first in _CLASSES:
+        return _CLASSES[first](text)
+    if first == "OOM" or "OOM command not allowed" in text:
+        return ServerFull(f"{text}: free memory or raise maxmemory, then try again")
+    return ServerError(text)

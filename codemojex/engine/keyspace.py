@@ -1,0 +1,114 @@
+"""Every key of the bus is built here, and only here.
+
+A queue's keys share one hash tag and so one slot: a script may touch them all, and a cluster places a queue whole.
+Names and ids are checked before any I/O. The deployment's own keys (`{emq}:…`) lie in a slot of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from . import ids
+from .errors import CrossSlot, InvalidName
+
+WIRE_VERSION = "echomq:3.0.0"
+VERSION_KEY = "{emq}:version"
+NODES_KEY = "{emq}:nodes"
+QUEUES_KEY = "{emq}:queues"
+
+_QUEUE = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_DEDUP = re.compile(r"[A-Za-z0-9._:-]{1,255}")
+_STREAM = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_TABLE = re.compile(r"[a-z_]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Keyspace:
+    """The keys of one queue. Build it with `of`; `prefix` is what scripts take as their first key."""
+
+    queue: str
+    prefix: str
+
+    def key(self, suffix: str) -> str:
+        """`emq:{queue}:suffix`, for the fixed families: pending, active, schedule, dead, ring, meta, …"""
+        return self.prefix + suffix
+
+    def row(self, job_id: str) -> str:
+        """The job's hash. Raises InvalidId unless `job_id` is a branded id of any namespace."""
+        return f"{self.prefix}job:{ids.require(job_id)}"
+
+    def lane(self, lane: str) -> str:
+        """The backlog of one lane."""
+        return f"{self.prefix}g:{ids.require(lane)}:pending"
+
+    def dedup(self, key: str) -> str:
+        """Where a producer's idempotency key is parked."""
+        return f"{self.prefix}de:{dedup_key(key)}"
+
+    def stream(self, name: str) -> str:
+        """An event stream."""
+        if not _STREAM.fullmatch(name):
+            raise InvalidName("stream", name, "use 1 to 128 of A-Z a-z 0-9 . _ -")
+        return f"{self.prefix}stream:{name}"
+
+    def archived(self, name: str) -> str:
+        """The cached archive watermark of a stream."""
+        return f"{self.stream(name)}:archived"
+
+    def events(self) -> str:
+        """The publish/subscribe channel of lifecycle events."""
+        return f"{self.prefix}events"
+
+    def require_same_slot(self, keys: Iterable[str]) -> None:
+        """Raise CrossSlot, naming the first key outside this queue's slot."""
+        home = slot(self.prefix)
+        for key in keys:
+            if slot(key) != home:
+                raise CrossSlot(
+                    f"key {key!r} is not in the slot of queue {self.queue!r}: give it the tag {{{self.queue}}}"
+                )
+
+
+@lru_cache(maxsize=4096)
+def of(queue: str) -> Keyspace:
+    """The keyspace of `queue`: 1 to 128 of `A-Za-z0-9._-`, and not the reserved `emq`. Raises InvalidName."""
+    if not _QUEUE.fullmatch(queue) or queue == "emq":
+        raise InvalidName("queue", queue, "use 1 to 128 of A-Z a-z 0-9 . _ - and not the reserved name emq")
+    return Keyspace(queue, f"emq:{{{queue}}}:")
+
+
+def dedup_key(key: str) -> str:
+    """`key` itself when it is a legal idempotency key; raises InvalidName otherwise."""
+    if not _DEDUP.fullmatch(key):
+        raise InvalidName("dedup key", key, "use 1 to 255 of A-Z a-z 0-9 . _ : -")
+    return key
+
+
+def cache(table: str, entry_id: str) -> str:
+    """The second-layer entry of a near-cache table."""
+    return f"{cache_prefix(table)}{entry_id}"
+
+
+def cache_prefix(table: str) -> str:
+    """`ecc:{table}:`: what every key of a near-cache table starts with."""
+    if not _TABLE.fullmatch(table):
+        raise InvalidName("cache table", table, "use 1 to 64 of a-z and _")
+    return f"ecc:{{{table}}}:"
+
+
+def slot(key: str) -> int:
+    """The cluster slot of a key: CRC16-XMODEM over its hash tag, modulo 16384."""
+    start = key.find("{")
+    if start >= 0:
+        end = key.find("}", start + 1)
+        if end > start + 1:
+            key = key[start + 1 : end]
+    crc = 0
+    for byte in key.encode():
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = ((crc << 1) ^ 0x1021 if crc & 0x8000 else crc << 1) & 0xFFFF
+    return crc % 16384
