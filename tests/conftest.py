@@ -1,0 +1,46 @@
+"""Fixtures for every test: one real Valkey per test process, and a queue name that nobody else uses."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.support.valkey import ValkeyServer
+
+
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[ValkeyServer]:
+    """The server that the tests of this process share; do not pause, kill or flush it."""
+    server = ValkeyServer()
+    try:
+        yield server.start()
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def valkey_url(valkey_server: ValkeyServer) -> str:
+    return valkey_server.url
+
+
+@pytest.fixture
+def start_valkey() -> Iterator[Callable[..., ValkeyServer]]:
+    """Start servers of this test's own: `start_valkey(aof=True)`; they end with the test."""
+    servers: list[ValkeyServer] = []
+
+    def start(*options: str, aof: bool = False) -> ValkeyServer:
+        server = ValkeyServer(*options, aof=aof)
+        servers.append(server)
+        return server.start()
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture
+def queue() -> str:
+    """A queue name of this test's own."""
+    return f"t{uuid.uuid4().hex[:12]}"

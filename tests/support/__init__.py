@@ -1,0 +1,1 @@
+"""What several test folders share: real servers and clients of the local Telegram."""
