@@ -1,0 +1,309 @@
+"""Every setting of the program, and the only reader of the environment.
+
+Each field's description gives meaning, unit and default; `docs/reference/settings.md` and `.env.example` list them
+all, and a test holds them to it. A wrong or unknown setting is one line that names it and the remedy; no line ever
+shows a secret. Nothing is read at import: `load_settings()` does it once, and `app.py` hands the values on.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "CODEMOJEX_"
+
+
+class SettingsError(Exception):
+    """One line per bad setting."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
+def _token(value: SecretStr) -> SecretStr:
+    number, colon, secret = value.get_secret_value().strip().partition(":")
+    if not (colon and number.isdigit() and secret and " " not in secret):
+        raise ValueError("must look like 123456:ABC…, as @BotFather shows it")
+    return SecretStr(f"{number}:{secret}")
+
+
+def _telegram_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be an http or https address such as https://api.telegram.org")
+    return value.rstrip("/")
+
+
+def _valkey_url(value: SecretStr) -> SecretStr:
+    if urlsplit(value.get_secret_value()).scheme not in ("valkey", "valkeys", "redis", "rediss", "unix"):
+        raise ValueError("must begin with valkey://, valkeys://, redis://, rediss:// or unix://")
+    return value
+
+
+def _database_url(value: SecretStr) -> SecretStr:
+    scheme, colon, rest = value.get_secret_value().partition(":")
+    drivers = {
+        "sqlite": "sqlite+aiosqlite",
+        "postgres": "postgresql+asyncpg",
+        "postgresql": "postgresql+asyncpg",
+    }
+    driver = drivers.get(scheme, scheme)
+    if not colon or driver not in drivers.values():
+        raise ValueError("must begin with sqlite:/// or postgresql://")
+    return SecretStr(f"{driver}:{rest}")
+
+
+class Settings(BaseSettings):
+    """What can be set: `CODEMOJEX_<NAME>` in the environment or in `.env`, and `BOT_TOKEN` without the prefix."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        hide_input_in_errors=True,
+        validate_default=False,
+        populate_by_name=True,
+    )
+
+    # Where things are
+    bot_token: Annotated[SecretStr, AfterValidator(_token)] | None = Field(
+        default=None,
+        validation_alias=AliasChoices("BOT_TOKEN", f"{PREFIX}BOT_TOKEN"),
+        description="The bot's token from @BotFather. Needed by `run` for the roles intake, updates and send; "
+        "`play` invents one for the local Telegram. No default.",
+    )
+    telegram_api_url: Annotated[str, AfterValidator(_telegram_url)] = Field(
+        default="https://api.telegram.org",
+        description="Address of the Bot API server that `run` talks to. Default: the public one.",
+    )
+    valkey_url: Annotated[SecretStr, AfterValidator(_valkey_url)] | None = Field(
+        default=None,
+        description="Address of the Valkey server, valkey://[user:password@]host:port/db or unix:///path. "
+        "Needed by `run`; without it `play` starts an embedded server. No default.",
+    )
+    database_url: Annotated[SecretStr, AfterValidator(_database_url)] | None = Field(
+        default=None,
+        description="Address of the durable store, postgresql://user:password@host/name or sqlite:///path. "
+        "Default: an SQLite file in the data directory.",
+    )
+    data_dir: Path = Field(
+        default=Path(".codemojex"),
+        description="Directory of everything that this machine keeps: embedded Valkey, SQLite, heartbeats. "
+        "Default: .codemojex in the working directory.",
+    )
+
+    # The local Telegram of `play`
+    host: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        description="Network interface of the local Telegram's page and API. Default: 127.0.0.1, this machine only.",
+    )
+    port: int = Field(
+        default=8765,
+        ge=0,
+        le=65535,
+        description="Port of the local Telegram; the next free one when it is busy, 0 takes any. Default: 8765.",
+    )
+
+    # How the queues share the work
+    lane_by: Literal["room", "player"] = Field(
+        default="room",
+        description="Whose guesses wait in one line: `room` shares the workers fairly between rooms, `player` between "
+        "players. Default: room.",
+    )
+    partitions: int = Field(
+        default=1,
+        ge=1,
+        le=256,
+        description="Number of guess queues that rooms are placed on; it may only be changed while no game is live. "
+        "Default: 1.",
+    )
+    guess_rate_max: int = Field(
+        default=500,
+        ge=0,
+        description="Guesses that all score workers together may claim per `guess_rate_duration_ms`; 0 means no limit. "
+        "Default: 500.",
+    )
+    guess_rate_duration_ms: int = Field(
+        default=1000,
+        ge=1,
+        le=86_400_000,
+        description="Length of the global limiter's window, milliseconds. Default: 1000.",
+    )
+    update_concurrency: int = Field(
+        default=16,
+        ge=1,
+        le=1000,
+        description="Conversations that one process handles at the same time. Default: 16.",
+    )
+    score_concurrency: int = Field(
+        default=32,
+        ge=1,
+        le=1000,
+        description="Guesses that one score worker claims and settles at a time. Default: 32.",
+    )
+    send_concurrency: int = Field(
+        default=16,
+        ge=1,
+        le=1000,
+        description="Messages that one sender has under way at the same time. Default: 16.",
+    )
+    lease_ms: int = Field(
+        default=30_000,
+        ge=1000,
+        le=3_600_000,
+        description="How long a claimed job belongs to its worker before others may take it over, milliseconds; "
+        "workers renew it while they work. Default: 30000.",
+    )
+    grace_s: float = Field(
+        default=2.0,
+        ge=0,
+        le=600,
+        description="How long a process that is told to stop may finish what it holds, seconds. Default: 2.",
+    )
+
+    # What may be sent to Telegram
+    send_rate_per_s: float = Field(
+        default=25.0,
+        gt=0,
+        le=1000,
+        description="Messages per second over all chats. Default: 25, below Telegram's reported 30.",
+    )
+    send_burst: int = Field(
+        default=25,
+        ge=1,
+        le=1000,
+        description="Messages over all chats that may leave at once after a quiet time. Default: 25.",
+    )
+    chat_rate_per_s: float = Field(
+        default=1.0,
+        gt=0,
+        le=100,
+        description="Messages per second to one private chat. Default: 1.",
+    )
+    chat_burst: int = Field(
+        default=3,
+        ge=1,
+        le=100,
+        description="Messages to one private chat that may leave at once after a quiet time. Default: 3.",
+    )
+    group_rate_per_min: float = Field(
+        default=15.0,
+        gt=0,
+        le=1000,
+        description="Messages and edits per minute to one group; with `group_burst` it stays within Telegram's "
+        "reported 20. Default: 15.",
+    )
+    group_burst: int = Field(
+        default=5,
+        ge=1,
+        le=100,
+        description="Messages to one group that may leave at once after a quiet time. Default: 5.",
+    )
+    telegram_timeout_s: float = Field(
+        default=15.0,
+        gt=0,
+        le=300,
+        description="How long one call to Telegram may take, seconds (long polls add `poll_timeout_s`). Default: 15.",
+    )
+    poll_timeout_s: int = Field(
+        default=25,
+        ge=0,
+        le=50,
+        description="How long one long poll for updates may wait on the server, seconds. Default: 25.",
+    )
+
+    # What is kept in memory and for how long
+    cache_max_entries: int = Field(
+        default=10_000,
+        ge=1,
+        le=10_000_000,
+        description="Entries of each near-cache table that a process keeps in memory. Default: 10000.",
+    )
+    archived_keep_s: int = Field(
+        default=3600,
+        ge=0,
+        le=7 * 86_400,
+        description="How long an archived game's live keys stay in Valkey, seconds. Default: 3600.",
+    )
+
+    # Logs
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info",
+        description="The least severity that is logged: debug, info, warning or error. Default: info.",
+    )
+    log_format: Literal["auto", "console", "json"] = Field(
+        default="auto",
+        description="`console` for people, `json` for machines, `auto` for console on a terminal and json elsewhere. "
+        "Default: auto.",
+    )
+
+    def secrets(self) -> list[str]:
+        """Every secret in force, for the log's redaction: the token, its second half, passwords of URLs."""
+        found: list[str] = []
+        if self.bot_token:
+            token = self.bot_token.get_secret_value()
+            found += [token, token.partition(":")[2]]
+        for url in (self.valkey_url, self.database_url):
+            password = urlsplit(url.get_secret_value()).password if url else None
+            if password:
+                found.append(password)
+        return found
+
+
+def variable(field: str) -> str:
+    """The environment variable of a field, as people write it."""
+    return "BOT_TOKEN" if field == "bot_token" else PREFIX + field.upper()
+
+
+def load_settings(*, env_file: Path | None = Path(".env"), **overrides: Any) -> Settings:  # values of any field's type
+    """Read environment and `.env`, the former first; `overrides` (of the command line) win over both.
+
+    An override of None is no override. Raises SettingsError with one line per bad or unknown setting.
+    """
+    named = {*os.environ, *(dotenv_values(env_file) if env_file else ())}
+    lines = _unknown_variables(named)
+    given = {name: value for name, value in overrides.items() if value is not None}
+    unknown = sorted(set(given) - set(Settings.model_fields))
+    if unknown:
+        raise TypeError(f"no such setting: {', '.join(unknown)}")
+    # The source that fills aliased fields knows them by their alias only.
+    if "bot_token" in given:
+        given["BOT_TOKEN"] = given.pop("bot_token")
+    try:
+        # The arguments that say where to read from are not among the fields that the type checker knows.
+        settings: Settings = cast(Any, Settings)(_env_file=env_file, _env_file_encoding="utf-8", **given)
+    except ValidationError as error:
+        lines += [_line(str(fault["loc"][0]) if fault["loc"] else "?", fault["msg"]) for fault in error.errors()]
+    else:
+        if not lines:
+            return settings
+    raise SettingsError(lines)
+
+
+def _line(location: str, message: str) -> str:
+    """One sentence: which variable, what is wrong with it, where to read on."""
+    name = variable(location) if location in Settings.model_fields else location
+    reason = message.removeprefix("Value error, ")
+    return f"{name}: {reason[:1].lower()}{reason[1:]} (see docs/reference/settings.md)"
+
+
+def _unknown_variables(names: Collection[str]) -> list[str]:
+    """Variables with our prefix that no field reads: almost always a misspelling."""
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    lines: list[str] = []
+    for name in sorted(names):
+        if name.upper().startswith(PREFIX) and name.upper() not in known:
+            close = difflib.get_close_matches(name.upper(), known, n=1)
+            hint = f", did you mean {close[0]}?" if close else ""
+            lines.append(f"{name}: there is no such setting{hint} (see docs/reference/settings.md)")
+    return lines

@@ -1,0 +1,118 @@
+"""Settings: where they come from, and that a bad one is one clear line without its secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codemojex.settings import PREFIX, Settings, SettingsError, load_settings
+
+TOKEN = "123456:abcDEF-secret"
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for name in list(os.environ):
+        if name.startswith(PREFIX) or name == "BOT_TOKEN":
+            monkeypatch.delenv(name)
+
+
+def load(**overrides: object) -> Settings:
+    return load_settings(env_file=None, **overrides)
+
+
+def refusal(**overrides: object) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load(**overrides)
+    return caught.value.lines
+
+
+def test_everything_has_a_default() -> None:
+    settings = load()
+    assert settings.bot_token is None
+    assert settings.lane_by == "room"
+    assert settings.data_dir == Path(".codemojex")
+
+
+def test_every_field_has_a_description_with_its_default() -> None:
+    for name, field in Settings.model_fields.items():
+        assert "efault" in (field.description or ""), name
+
+
+@pytest.mark.parametrize("name", ["BOT_TOKEN", "CODEMOJEX_BOT_TOKEN"])
+def test_the_token_is_read_with_and_without_the_prefix(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, TOKEN)
+    token = load().bot_token
+    assert token is not None
+    assert token.get_secret_value() == TOKEN
+
+
+def test_the_environment_wins_over_the_file_and_the_command_line_over_both(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / ".env"
+    file.write_text(f"CODEMOJEX_PORT=1111\nCODEMOJEX_HOST=0.0.0.0\nBOT_TOKEN={TOKEN}\n")
+    monkeypatch.setenv("CODEMOJEX_PORT", "2222")
+    settings = load_settings(env_file=file)
+    assert (settings.port, settings.host) == (2222, "0.0.0.0")
+    assert settings.bot_token is not None
+    assert load_settings(env_file=file, port=3333, host=None).port == 3333
+    other = load_settings(env_file=file, bot_token="9:other").bot_token
+    assert other is not None
+    assert other.get_secret_value() == "9:other"
+
+
+def test_an_empty_variable_counts_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODEMOJEX_VALKEY_URL", "")
+    assert load().valkey_url is None
+
+
+def test_each_bad_setting_is_one_line_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODEMOJEX_PORT", "many")
+    monkeypatch.setenv("CODEMOJEX_LANE_BY", "chat")
+    monkeypatch.setenv("CODEMOJEX_DATABASE_URL", "mysql://user:hunter2@host/db")
+    monkeypatch.setenv("BOT_TOKEN", "not-a-token-hunter2")
+    lines = refusal()
+    assert len(lines) == 4
+    for name in ("CODEMOJEX_PORT:", "CODEMOJEX_LANE_BY:", "CODEMOJEX_DATABASE_URL:", "BOT_TOKEN:"):
+        assert sum(line.startswith(name) for line in lines) == 1, lines
+    assert "hunter2" not in "".join(lines)
+    assert "\n" not in "".join(lines)
+
+
+def test_a_misspelt_setting_is_refused_with_the_likely_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CODEMOJEX_LANEBY", "player")
+    file = tmp_path / ".env"
+    file.write_text("CODEMOJEX_LEASE=1\nOTHER=1\n")
+    with pytest.raises(SettingsError) as caught:
+        load_settings(env_file=file)
+    first, second = caught.value.lines
+    assert first.startswith("CODEMOJEX_LANEBY:")
+    assert "CODEMOJEX_LANE_BY" in first
+    assert second.startswith("CODEMOJEX_LEASE:")
+    assert "CODEMOJEX_LEASE_MS" in second
+
+
+def test_secrets_do_not_show_in_a_printed_settings_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOT_TOKEN", TOKEN)
+    settings = load(valkey_url="valkey://me:hunter2@host", database_url="postgresql://me:hunter3@host/db")
+    shown = f"{settings!r} {settings} {settings.model_dump_json()}"
+    assert not [secret for secret in ("abcDEF", "hunter2", "hunter3") if secret in shown]
+    assert settings.secrets() == [TOKEN, "abcDEF-secret", "hunter2", "hunter3"]
+
+
+@pytest.mark.parametrize(
+    ("given", "driver"),
+    [
+        ("postgresql://a@b/c", "postgresql+asyncpg://a@b/c"),
+        ("sqlite:///x.db", "sqlite+aiosqlite:///x.db"),
+        ("postgresql+asyncpg://a@b/c", "postgresql+asyncpg://a@b/c"),
+    ],
+)
+def test_database_urls_get_the_asynchronous_driver(given: str, driver: str) -> None:
+    url = load(database_url=given).database_url
+    assert url is not None
+    assert url.get_secret_value() == driver
