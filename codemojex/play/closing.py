@@ -1,0 +1,46 @@
+"""Ending a game before its time: by its starter, an administrator or a vote.
+
+Guesses accepted before the end are still scored, none is accepted after it. Asking again changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .context import Play
+from .games import Snapshot
+from .players import Player
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The game takes no more guesses; `again` tells that it had been ended by this request before."""
+
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotEnded:
+    """Nothing changed: `rights` (neither starter nor administrator), `closed` already, or `gone`."""
+
+    reason: Literal["rights", "closed", "gone"]
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """`count` players of `needed` want the end; `closed` when this or an earlier vote reached it."""
+
+    count: int
+    needed: int
+    closed: bool
+
+
+async def end(play: Play, game: Snapshot, player: Player, by_admin: bool, request: str) -> Ended | NotEnded:
+    """End the game at once. The starter may, and whoever the caller vouches for with `by_admin`."""
+    raise NotImplementedError
+
+
+async def vote_end(play: Play, game: Snapshot, player: Player) -> Vote | NotEnded:
+    """Vote for the end; votes count for five minutes, one per player, `Options.votes_needed` end the game."""
+    raise NotImplementedError
