@@ -1,0 +1,52 @@
+--- ring: who stands in the rota of serviceable lanes, decided without scanning it
+--- Keys: P
+--- Args: none
+--- Returns: ring_enter(P, g, active), ring_exit(P, g), lane_put(P, g, id, active, was_full), release(P, g) -> active, was_full, 
+---   forget_idle(P, g, active)
+--- Refuses: nothing
+--- Include: wake
+-- A lane stands in the ring exactly when it has work, is not paused, is not resting and is below its ceiling.
+
+-- Enter a lane that has work and is known to be outside the ring; it stays outside when it may not be served.
+local function ring_enter(P, g, active)
+  local limit = tonumber(redis.call('HGET', P .. 'glimit', g))
+  if limit and active >= limit then return end
+  if redis.call('SISMEMBER', P .. 'paused', g) == 1 or redis.call('ZSCORE', P .. 'resting', g) then return end
+  redis.call('RPUSH', P .. 'ring', g)
+  wake(P)
+end
+
+-- The one scan; for operators' verbs and for late finishes, never for claims, admissions and settlements in time.
+local function ring_exit(P, g)
+  redis.call('LREM', P .. 'ring', 0, g)
+end
+
+-- Add a job to its lane. `was_full`: the lane stood at its ceiling until the release in this very command.
+local function lane_put(P, g, id, active, was_full)
+  local lane = P .. 'g:' .. g .. ':pending'
+  local empty = redis.call('EXISTS', lane) == 0
+  redis.call('ZADD', lane, 0, id)
+  if empty then
+    local default = redis.call('HGET', P .. 'meta', 'lane_limit')
+    if default and redis.call('HSETNX', P .. 'glimit', g, default) == 1 then
+      redis.call('SADD', P .. 'defaulted', g)
+    end
+  end
+  if empty or was_full then ring_enter(P, g, active) end
+end
+
+-- Give one seat of the lane back.
+local function release(P, g)
+  local active = redis.call('HINCRBY', P .. 'gactive', g, -1)
+  if active <= 0 then redis.call('HDEL', P .. 'gactive', g) end
+  local limit = tonumber(redis.call('HGET', P .. 'glimit', g))
+  return math.max(active, 0), limit ~= nil and active + 1 >= limit
+end
+
+-- A lane without work and without jobs in flight forgets the ceiling that it had by default.
+local function forget_idle(P, g, active)
+  if active <= 0 and redis.call('EXISTS', P .. 'g:' .. g .. ':pending') == 0
+    and redis.call('SREM', P .. 'defaulted', g) == 1 then
+    redis.call('HDEL', P .. 'glimit', g)
+  end
+end
