@@ -1,0 +1,1 @@
+"""The rules of the architecture, enforced on every source file."""
