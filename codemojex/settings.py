@@ -50,16 +50,10 @@ def _valkey_url(value: SecretStr) -> SecretStr:
 
 
 def _database_url(value: SecretStr) -> SecretStr:
-    scheme, colon, rest = value.get_secret_value().partition(":")
-    drivers = {
-        "sqlite": "sqlite+aiosqlite",
-        "postgres": "postgresql+asyncpg",
-        "postgresql": "postgresql+asyncpg",
-    }
-    driver = drivers.get(scheme, scheme)
-    if not colon or driver not in drivers.values():
+    scheme, colon, _ = value.get_secret_value().partition(":")
+    if not colon or scheme.partition("+")[0] not in ("sqlite", "postgres", "postgresql"):
         raise ValueError("must begin with sqlite:/// or postgresql://")
-    return SecretStr(f"{driver}:{rest}")
+    return value
 
 
 class Settings(BaseSettings):

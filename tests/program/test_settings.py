@@ -102,17 +102,3 @@ def test_secrets_do_not_show_in_a_printed_settings_object(monkeypatch: pytest.Mo
     shown = f"{settings!r} {settings} {settings.model_dump_json()}"
     assert not [secret for secret in ("abcDEF", "hunter2", "hunter3") if secret in shown]
     assert settings.secrets() == [TOKEN, "abcDEF-secret", "hunter2", "hunter3"]
-
-
-@pytest.mark.parametrize(
-    ("given", "driver"),
-    [
-        ("postgresql://a@b/c", "postgresql+asyncpg://a@b/c"),
-        ("sqlite:///x.db", "sqlite+aiosqlite:///x.db"),
-        ("postgresql+asyncpg://a@b/c", "postgresql+asyncpg://a@b/c"),
-    ],
-)
-def test_database_urls_get_the_asynchronous_driver(given: str, driver: str) -> None:
-    url = load(database_url=given).database_url
-    assert url is not None
-    assert url.get_secret_value() == driver
