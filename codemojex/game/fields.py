@@ -80,6 +80,8 @@ def nested(data: Data, field: str) -> Data:
 def as_data(value: object, field: str) -> Data:
     """Check that a value is an object with string keys."""
     found: object = value
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in cast("Data", value)):
+    if not isinstance(value, Mapping) or not all(
+        isinstance(key, str) for key in cast("Mapping[object, object]", value)
+    ):
         raise DataError(field, "an object", found)
     return cast("Data", value)

@@ -1,8 +1,9 @@
 """The emoji sets: themed palettes of 24 single-code-point emojis with English and Russian names.
 
 Promise: every emoji is old enough for every current phone (Emoji 13 or older), is shown as a picture without a
-variation selector, has no skin tones, and differs from its neighbours in outline, not only in colour. The most distinct twelve
-stand first, because smaller palettes take a set's beginning. The emojis that Telegram turns into a dice are left out.
+variation selector, has no skin tones, and differs from its neighbours in outline, not only in colour. The most distinct
+twelve stand first, because smaller palettes take a set's beginning. The emojis that Telegram turns into a dice are left
+out.
 """
 
 from collections.abc import Mapping
