@@ -6,10 +6,12 @@ Guesses accepted before the end are still scored, none is accepted after it. Ask
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
+from . import keys
+from .commands import LUA
 from .context import Play
-from .games import Snapshot
+from .games import Snapshot, refresh
 from .players import Player
 
 
@@ -38,9 +40,28 @@ class Vote:
 
 async def end(play: Play, game: Snapshot, player: Player, by_admin: bool, request: str) -> Ended | NotEnded:
     """End the game at once. The starter may, and whoever the caller vouches for with `by_admin`."""
-    raise NotImplementedError
+    answer = await play.bus.run(
+        LUA.script("end_game"),
+        keys.of_game(play.options, game.id, game.room),
+        [player.id, "1" if by_admin else "0", request],
+    )
+    verdict = answer.decode()
+    if verdict not in ("ended", "again"):
+        return NotEnded(cast("Literal['rights', 'closed', 'gone']", verdict))
+    await refresh(play, game.id)
+    return Ended(again=verdict == "again")
 
 
 async def vote_end(play: Play, game: Snapshot, player: Player) -> Vote | NotEnded:
     """Vote for the end; votes count for five minutes, one per player, `Options.votes_needed` end the game."""
-    raise NotImplementedError
+    needed = play.options.votes_needed
+    verdict, count, closed = await play.bus.run(
+        LUA.script("vote_end"),
+        keys.of_game(play.options, game.id, game.room),
+        [player.id, needed, play.options.vote_window_ms],
+    )
+    if verdict != b"vote":
+        return NotEnded(cast("Literal['closed', 'gone']", verdict.decode()))
+    if closed == b"1":
+        await refresh(play, game.id)
+    return Vote(int(count), needed, closed == b"1")

@@ -13,7 +13,7 @@ from codemojex.engine.connector import Connector
 from codemojex.engine.ids import Minter
 from codemojex.engine.near_cache import Table
 from codemojex.play.folds import Folds
-from codemojex.store import Store
+from codemojex.store.engine import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,19 @@ written and the deadline is scheduled, all or nothing.
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 
+from codemojex.game.commitment import NONCE_BYTES, commit
+from codemojex.game.events import VERSION
 from codemojex.game.presets import GameSettings
 
+from . import keys
+from .commands import LUA
 from .context import Play
 from .players import Player
 from .rooms import Room
@@ -23,13 +29,12 @@ State = Literal["open", "closing", "closed", "settled"]
 class Snapshot(msgspec.Struct, frozen=True):
     """What may be known of a game without its stream. Times are Unix ms by the server's clock.
 
-    `rev` grows with every change of state; `cut`, `reason` and `winner` are None before they exist.
+    `rev` grows with every change of state; `cut` (the last seq that counts), `reason` and `winner` (a player's id) are
+    None before they exist. Where the room is at present is told by `rooms.get`, for chats migrate.
     """
 
     id: str
     room: str
-    chat_id: int
-    thread_id: int | None
     starter: str
     settings: GameSettings
     commitment: str
@@ -60,8 +65,70 @@ class AlreadyLive:
 async def open_game(
     play: Play, room: Room, starter: Player, settings: GameSettings, request: str
 ) -> Opened | AlreadyLive:
-    """Open a game in `room` with a fresh secret. `request` names the act: the same one again opens nothing new."""
-    raise NotImplementedError
+    """Open a game in `room` with a fresh secret. `request` names the act: the same one again opens nothing new.
+
+    Requests are remembered for a day. The deadline counts from the server's present instant.
+    """
+    options = play.options
+    game_id = keys.mint_game(play, room.id)
+    tokens = secrets.SystemRandom().sample(settings.palette, settings.length)
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    digest = commit(tokens, nonce)
+    event = {
+        "v": VERSION,
+        "settings": settings.to_data(),
+        "commitment": digest,
+        "room": room.id,
+        "starter": starter.id,
+    }
+    home = keys.queue(options, room.id)
+    verdict, found = await play.bus.run(
+        LUA.script("open"),
+        [*keys.of_game(options, game_id, room.id), keys.opened(home, room.id, request)],
+        [
+            game_id,
+            room.id,
+            starter.id,
+            msgspec.json.encode(settings.to_data()),
+            settings.tries,
+            settings.duration_s * 1000,
+            digest,
+            msgspec.json.encode(tokens),
+            nonce.hex(),
+            msgspec.json.encode(event)[:-1],
+            keys.script_node(options, room.id),
+            play.mint.mint("JOB"),
+            play.mint.mint("JOB"),
+            options.live_keep_ms,
+            options.said_window_ms,
+            options.mapping_keep_ms,
+        ],
+    )
+    if verdict == b"live":
+        return AlreadyLive(found.decode())
+    game = await refresh(play, found.decode())
+    if game is None:
+        # A repeated request for a game that has been archived and forgotten meanwhile.
+        return AlreadyLive(found.decode())
+    return Opened(game, again=verdict == b"again")
+
+
+async def live_game(play: Play, room_id: str) -> Snapshot | None:
+    """The room's live game, or None."""
+    game_id = await play.bus.execute("HGET", keys.room(keys.queue(play.options, room_id), room_id), "live")
+    return None if game_id is None else await snapshot(play, game_id.decode())
+
+
+async def last_game(play: Play, room_id: str) -> Snapshot | None:
+    """The room's live game or, without one, the game that was closed last; None when its live keys are gone."""
+    game_id = await last_game_id(play, room_id)
+    return None if game_id is None else await snapshot(play, game_id)
+
+
+async def last_game_id(play: Play, room_id: str) -> str | None:
+    """The id of the room's live or last game, archived ones included; pass it to `views.view`."""
+    game_id = await play.bus.execute("HGET", keys.room(keys.queue(play.options, room_id), room_id), "last")
+    return None if game_id is None else game_id.decode()
 
 
 async def snapshot(play: Play, game_id: str) -> Snapshot | None:
@@ -69,21 +136,30 @@ async def snapshot(play: Play, game_id: str) -> Snapshot | None:
     raise NotImplementedError
 
 
-async def live_game(play: Play, room_id: str) -> Snapshot | None:
-    """The room's live game, or None."""
-    raise NotImplementedError
-
-
-async def last_game(play: Play, room_id: str) -> Snapshot | None:
-    """The room's live game or, without one, the game that was closed last; None when its live keys are gone."""
-    raise NotImplementedError
-
-
-async def last_game_id(play: Play, room_id: str) -> str | None:
-    """The id of the room's live or last game, archived ones included; pass it to `views.view`."""
-    raise NotImplementedError
-
-
 async def refresh(play: Play, game_id: str) -> Snapshot | None:
     """Read the game past every cache and put what was read into them."""
     raise NotImplementedError
+
+
+async def _read(play: Play, game_id: str) -> dict[str, str] | None:
+    fields = cast(
+        "dict[bytes, bytes]", await play.bus.execute("HGETALL", keys.game(keys.queue(play.options, game_id), game_id))
+    )
+    return {name.decode(): value.decode() for name, value in fields.items()} or None
+
+
+def _snapshot(fields: Mapping[str, str]) -> Snapshot:
+    return Snapshot(
+        id=fields["id"],
+        room=fields["room"],
+        starter=fields["starter"],
+        settings=GameSettings.from_data(msgspec.json.decode(fields["settings"])),
+        commitment=fields["commitment"],
+        state=cast("State", fields["state"]),
+        opened_ms=int(fields["opened_ms"]),
+        deadline_ms=int(fields["deadline_ms"]),
+        rev=int(fields["rev"]),
+        cut=int(fields["cut"]) if "cut" in fields else None,
+        reason=fields.get("reason"),
+        winner=fields.get("winner"),
+    )

@@ -9,11 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
+import msgspec
+
+from codemojex.engine import ids
+from codemojex.game.events import VERSION
+
+from . import keys
+from .commands import LUA
 from .context import Play
 from .games import Snapshot
 from .players import Player
+
+Reason = Literal["closed", "late", "no_tries", "cooldown", "gone", "busy"]
+_MAX_REQUEST = 255
+_MAX_NAME = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +42,7 @@ class Accepted:
 class Refused:
     """The guess does not count and costs nothing. `wait_ms` is set with `cooldown` only."""
 
-    reason: Literal["closed", "late", "no_tries", "cooldown", "gone", "busy"]
+    reason: Reason
     wait_ms: int = 0
 
 
@@ -39,6 +50,46 @@ async def submit(play: Play, game: Snapshot, player: Player, code: Sequence[str]
     """Hand in `code` (canonical tokens of the palette, right length, no repeats) for `player`.
 
     Raises ValueError for a code that `emoji.parse_guess` would not have given. `request` names the act, for
-    instance the update's id; it is remembered as long as the game.
+    instance the update's id; it is remembered as long as the game. In team mode all players share their tries.
     """
-    raise NotImplementedError
+    _check(game, code, request)
+    options = play.options
+    job_id = play.mint.mint("JOB")
+    guess = {"guess": ids.rebrand(job_id, "GES"), "player": player.id, "name": player.name[:_MAX_NAME]}
+    payload = {"kind": "score", "v": 1, "game": game.id, "room": game.room, **guess}
+    payload |= {"party": party(game, player.id), "code": list(code)}
+    answer = await play.bus.run(
+        LUA.script("submit"),
+        keys.of_game(options, game.id, game.room),
+        [
+            player.id,
+            party(game, player.id),
+            request,
+            guess["guess"],
+            job_id,
+            game.room if options.lane_by == "room" else player.id,
+            msgspec.json.encode({"v": VERSION, **guess})[:-1],
+            msgspec.json.encode(payload)[:-1],
+            options.cooldown_ms,
+            options.max_waiting,
+        ],
+    )
+    verdict = answer[0].decode()
+    if verdict in ("accepted", "again"):
+        return Accepted(answer[1].decode(), int(answer[2]), int(answer[3]), int(answer[4]), again=verdict == "again")
+    return Refused(cast("Reason", verdict), int(answer[1]))
+
+
+def party(game: Snapshot, player_id: str) -> str:
+    """Whose tries a guess of `player_id` costs: the team's or the player's own."""
+    return "team" if game.settings.mode == "team" else player_id
+
+
+def _check(game: Snapshot, code: Sequence[str], request: str) -> None:
+    settings = game.settings
+    if len(code) != settings.length or len(set(code)) != len(code) or not set(code) <= set(settings.palette):
+        raise ValueError(
+            f"a guess in game {game.id} is {settings.length} distinct emojis of its palette; use emoji.parse_guess"
+        )
+    if not 1 <= len(request) <= _MAX_REQUEST:
+        raise ValueError(f"a request's name has 1 to {_MAX_REQUEST} characters, not {len(request)}")

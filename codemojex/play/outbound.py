@@ -1,7 +1,7 @@
 """Orders to tell somebody something: jobs on the outbound queue, one lane per chat.
 
-Every order is named, so that a repeated handler tells nothing twice. Boards and composers that wait are coalesced: at most one
-waits per game or player. Sending is the bot's work.
+Every order is named, so that a repeated handler tells nothing twice. Boards and composers that wait are coalesced:
+at most one waits per game or player. Sending is the bot's work.
 """
 
 from __future__ import annotations

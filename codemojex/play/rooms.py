@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import msgspec
 
+from codemojex.store.history import find_room
+
+from . import keys
 from .context import Play
+from .mappings import bind, bound, read, remember
 
 
 class Room(msgspec.Struct, frozen=True):
     """A place to play. `kind` is Telegram's chat type; `thread_id` None is the chat itself (or its General topic).
 
-    `lang` and `preset` are the room's own choices, empty until somebody makes them.
+    `lang` and `preset` are the room's own choices, empty until somebody makes them; `rev` grows with every change.
     """
 
     id: str
@@ -28,20 +32,73 @@ class Room(msgspec.Struct, frozen=True):
 
 
 async def room_for(play: Play, chat_id: int, thread_id: int | None, kind: str, title: str) -> Room:
-    """The room of a chat or topic, made on first sight; a changed title or kind is stored."""
-    raise NotImplementedError
+    """The room of a chat or topic, made on first sight; a changed title or kind is stored.
+
+    Raises StoreUnavailable when Valkey does not know the chat and the durable store cannot be asked.
+    """
+    place = keys.chat(play.options, chat_id, thread_id)
+    room_id = await bound(play, place)
+    if room_id is None:
+        archived = await find_room(play.store, chat_id, thread_id)
+        room_id = await bind(play, place, archived.id if archived else play.mint.mint("ROM"))
+        topics = keys.chat_rooms(play.options, chat_id)
+        await play.bus.execute("SADD", topics, thread_id or 0)
+        await play.bus.execute("PEXPIRE", topics, play.options.mapping_keep_ms)
+    return await _remember(play, room_id, chat_id=chat_id, thread_id=thread_id or "", kind=kind, title=title)
 
 
 async def get(play: Play, room_id: str) -> Room | None:
-    """The room by id, or None when neither Valkey nor the durable store knows it."""
-    raise NotImplementedError
+    """The room by id, or None when Valkey has forgotten it."""
+    fields = await read(play, _key(play, room_id))
+    return _room(room_id, fields) if "chat_id" in fields else None
 
 
 async def configure(play: Play, room_id: str, *, lang: str | None = None, preset: str | None = None) -> Room | None:
-    """Set the room's own language or preset; None leaves one as it is."""
-    raise NotImplementedError
+    """Set the room's own language or preset; None leaves one as it is. None when the room is not known."""
+    if await get(play, room_id) is None:
+        return None
+    choices = {name: value for name, value in (("lang", lang), ("preset", preset)) if value is not None}
+    return await _remember(play, room_id, **choices)
 
 
 async def migrate(play: Play, old_chat_id: int, new_chat_id: int) -> int:
     """Give the rooms of a group to the supergroup it became; a second call changes nothing. Returns rooms moved."""
-    raise NotImplementedError
+    moved = 0
+    topics = keys.chat_rooms(play.options, old_chat_id)
+    for raw in sorted(await play.bus.execute("SMEMBERS", topics)):
+        thread_id = int(raw) or None
+        old_place = keys.chat(play.options, old_chat_id, thread_id)
+        room_id = await bound(play, old_place)
+        if room_id is None:
+            continue
+        new_place = keys.chat(play.options, new_chat_id, thread_id)
+        # The group's room wins over one that the supergroup may have got from an early message.
+        await play.bus.execute("SET", new_place, room_id, "PX", play.options.mapping_keep_ms)
+        await play.bus.execute("SADD", keys.chat_rooms(play.options, new_chat_id), int(raw))
+        await _remember(play, room_id, chat_id=new_chat_id, thread_id=thread_id or "", kind="supergroup")
+        await play.bus.execute("DEL", old_place)
+        moved += 1
+    await play.bus.execute("DEL", topics)
+    return moved
+
+
+async def _remember(play: Play, room_id: str, **fields: str | int) -> Room:
+    return _room(room_id, await remember(play, _key(play, room_id), **fields))
+
+
+def _key(play: Play, room_id: str) -> str:
+    return keys.room(keys.queue(play.options, room_id), room_id)
+
+
+def _room(room_id: str, fields: dict[str, str]) -> Room:
+    thread_id = fields.get("thread_id", "")
+    return Room(
+        id=room_id,
+        chat_id=int(fields["chat_id"]),
+        thread_id=int(thread_id) if thread_id else None,
+        kind=fields.get("kind", ""),
+        title=fields.get("title", ""),
+        lang=fields.get("lang", ""),
+        preset=fields.get("preset", ""),
+        rev=int(fields.get("rev", "0")),
+    )

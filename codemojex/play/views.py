@@ -6,11 +6,93 @@ stream is archived is folded from the durable store and gives the same state.
 
 from __future__ import annotations
 
-from codemojex.game.fold import GameState
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+import msgspec
+
+from codemojex.engine import ids, streams
+from codemojex.game.events import Event, event_from
+from codemojex.game.fold import GameState
+from codemojex.store.history import read_records
+from codemojex.store.records import StreamRecord
+
+from . import keys
 from .context import Play
+from .folds import Folded
+
+PAGE = 1_000  # records of one read
+MAX_PAGES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """An entry of a stream that is no event; `id` is its place in the stream."""
+
+    id: str
+    fields: Mapping[str, bytes]
+    error: str
 
 
 async def view(play: Play, game_id: str) -> GameState | None:
-    """The state of the game now; None when no stream, live or archived, is known. The secret is in it once closed."""
-    raise NotImplementedError
+    """The state of the game now; None when no stream, live or archived, is known. The secret is in it once closed.
+
+    Raises StoreUnavailable only when the live stream is gone and the durable store does not answer.
+    """
+    known = play.folds.get(game_id)
+    if known is not None and known.state.settled is not None:
+        return known.state  # nothing follows
+    state, last = (known.state, known.last) if known else (GameState(), "")
+    phase = await _phase(play, game_id)  # before the stream: what it says is in the stream, unless that is trimmed
+    for _ in range(MAX_PAGES):
+        page = await page_after(play, game_id, last)
+        if page:
+            state = state.apply_all(event_of(item) for item in page if isinstance(item, StreamRecord))
+            last = page[-1].id if isinstance(page[-1], Malformed) else ids.parse(page[-1].id).stream_id
+            if state.opened is not None:
+                play.folds.put(game_id, Folded(state, last))
+        if len(page) < PAGE:
+            break
+    missing = state.opened is None or phase is None or (phase == b"settled" and state.settled is None)
+    if not missing or state.settled is not None:
+        return state
+    return await _archived(play, game_id) or (state if state.opened is not None else None)
+
+
+async def page_after(play: Play, game_id: str, last: str) -> list[StreamRecord | Malformed]:
+    """Up to `PAGE` records after the stream's own id `last`; "" is the beginning."""
+    home = keys.queue(play.options, game_id)
+    found = await streams.read(play.bus, home, game_id, f"({last}" if last else "-", count=PAGE)
+    return [record_of(record) for record in found]
+
+
+def record_of(found: streams.Record) -> StreamRecord | Malformed:
+    """The record of a stream entry, or why it is none."""
+    try:
+        if found.id != ids.from_stream_id("EVT", found.stream_id):
+            raise ValueError(f"its id is {found.id}, which is not its place in the stream")
+        data = msgspec.json.decode(found.fields["data"], type=dict[str, object])
+        record = StreamRecord(found.id, found.text("kind"), int(found.text("v")), found.text("game"), data)
+        event_of(record)
+        return record
+    except (KeyError, ValueError) as error:
+        return Malformed(found.stream_id, dict(found.fields), f"{type(error).__name__}: {error}")
+
+
+def event_of(record: StreamRecord) -> Event:
+    """The event of a record. Raises DataError or EventVersionError."""
+    return event_from(record.kind, record.data)
+
+
+async def _phase(play: Play, game_id: str) -> bytes | None:
+    return await play.bus.execute("HGET", keys.game(keys.queue(play.options, game_id), game_id), "state")
+
+
+async def _archived(play: Play, game_id: str) -> GameState | None:
+    records = await read_records(play.store, game_id)
+    if not records:
+        return None
+    state = GameState().apply_all(event_of(record) for record in records)
+    if state.settled is not None:
+        play.folds.put(game_id, Folded(state, ids.parse(records[-1].id).stream_id))
+    return state

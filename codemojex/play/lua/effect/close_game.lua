@@ -1,0 +1,28 @@
+--- close_game: stop a game at its deadline; look again at a stopped one until it is closed
+--- Keys: see game_keys
+--- Args: the id of the job that carries this effect
+--- Returns: 'closed', 'waiting' (guesses are still to be scored; it ordered another look), 'early' or 'gone'
+--- Refuses: nothing
+--- Include: closing
+local g = redis.call('HMGET', GAME, 'state', 'deadline_ms', 'seq', 'deadline_job')
+if not g[1] then return 'gone' end
+if g[1] == 'open' then
+  if now_ms() < tonumber(g[2]) then return 'early' end
+  begin_closing('deadline', g[3])
+elseif g[1] ~= 'closing' then
+  return 'closed'
+end
+-- a guess whose job is dead or gone will never be scored, and must not keep the game open
+local waiting = redis.call('ZRANGE', OUTSTANDING, 0, 199, 'WITHSCORES')
+for i = 1, #waiting, 2 do
+  local state = redis.call('HGET', P .. 'job:JOB' .. string.sub(waiting[i], 4), 'state')
+  if not state or state == 'dead' then
+    redis.call('ZREM', OUTSTANDING, waiting[i])
+    emit(TOLD, 'guess.refused', '{"v":1,"guess":"' .. waiting[i] .. '","player":"","name":"","seq":' .. waiting[i + 1] ..
+      ',"reason":"unscored"}')
+  end
+end
+if close_if_done() then return 'closed' end
+-- this job's row is still there, so the other of the two ids carries the next look
+order_later(ARGV[1] == g[4] and 'watch_job' or 'deadline_job', 30000)
+return 'waiting'
