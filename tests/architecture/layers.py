@@ -34,7 +34,7 @@ LAYERS = {
     "game": _layer("decides", "", "regex"),
     "store": _layer("remembers", "game", "sqlalchemy alembic zstandard obstore msgspec"),
     "play": _layer("coordinates", "game store engine", "msgspec"),
-    "bot": _layer("talks", "play game", "aiogram aiohttp fluent babel"),
+    "bot": _layer("talks", "play game", "aiogram aiohttp fluent msgspec"),
     "local_telegram": _layer("stands in for Telegram on this machine", "", "aiohttp aiogram pydantic msgspec"),
     "ops": _layer("shows", "engine store", "rich prometheus_client"),
     "settings": _layer("configures", "", "pydantic pydantic_settings dotenv"),
@@ -51,9 +51,10 @@ LAYERS = {
 # Inside the engine a module imports from lines above its own, or from its own line.
 ENGINE_LINES = (
     "clock ids errors backoff",
-    "keyspace",
-    "scripts connector outcome effects",
-    "jobs lanes limits streams events locks nodes lease",
+    "keyspace records",
+    "scripts connector",
+    "outcome effects retention locks nodes",
+    "jobs admission lanes limits streams events",
     "claims settlement schedule recovery flows admin metrics groups",
     "pump",
     "worker near_cache archive audit",
@@ -114,7 +115,7 @@ def violations(path: PurePath, text: str) -> list[str]:
         found += [
             f"{path}:{line}: import: nothing happens at import; move this into a function" for line in _actions(tree)
         ]
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _engine_order(path: PurePath, line: int, target: list[str]) -> Iterator[str]:

@@ -114,4 +114,5 @@ def _imported_at_the_top(path: PurePath, text: str) -> list[str]:
             inner = ROOT.joinpath(*module.split("."), name or "-")
             submodule = inner.with_suffix(".py").is_file() or inner.is_dir()
             found.append(f"{module}.{name}" if submodule else module)
-    return [module for module in found if module.startswith(f"{OURS}.")]
+    own = _module(path)
+    return [module for module in found if module.startswith(f"{OURS}.") and module != own]
