@@ -1,0 +1,28 @@
+"""Waiting with a deadline, and how long to wait before a lost server is tried again.
+
+Loops of the engine never sleep where they can wait for an event; these two functions are what they wait with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from .backoff import Exponential
+
+_RECONNECT = Exponential(base_ms=100, cap_ms=2_000)
+
+
+async def wait(event: asyncio.Event, timeout_s: float) -> bool:
+    """Wait for `event` at most `timeout_s` seconds; whether it is set."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
+    except TimeoutError:
+        pass
+    return event.is_set()
+
+
+def reconnect_s(failures: int) -> float:
+    """Seconds to wait after the `failures`-th failure in a row: 50 ms at least, doubling to two seconds, jittered."""
+    return 0.05 + _RECONNECT.delay_ms(failures, random.random()) / 1000
