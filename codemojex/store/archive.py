@@ -133,11 +133,9 @@ async def _write_game(session: AsyncSession, game: ArchivedGame) -> None:
     players = [_player_row(player, game) for player in sorted(game.players, key=lambda player: player.id)]
     if players:
         await session.execute(_upsert(session, PlayerRow, ("user_id", "name", "lang")), players)
-    await session.execute(insert(GameRow), [_game_row(game)])
-    if game.guesses:
-        await session.execute(insert(GuessRow), [asdict(guess) | {"game": game.id} for guess in game.guesses])
-    if game.standings:
-        await session.execute(insert(StandingRow), [asdict(place) | {"game": game.id} for place in game.standings])
+    await _add(session, GameRow, [_game_row(game)])
+    await _add(session, GuessRow, [asdict(guess) | {"game": game.id} for guess in game.guesses])
+    await _add(session, StandingRow, [asdict(place) | {"game": game.id} for place in game.standings])
 
 
 def _player_row(player: ArchivedPlayer, game: ArchivedGame) -> dict[str, Any]:  # Any: one type per column
@@ -153,7 +151,7 @@ def _game_row(game: ArchivedGame) -> dict[str, Any]:  # Any: one type per column
 async def _write_segment(
     session: AsyncSession, queue: str, stream: str, records: Sequence[StreamRecord], sealed: bytes
 ) -> None:
-    row = {
+    row: dict[str, Any] = {  # Any: one type per column
         "queue": queue,
         "stream": stream,
         "first_id": records[0].id,
@@ -162,7 +160,13 @@ async def _write_segment(
         "sha256": segment.digest(sealed),
         "sealed": sealed,
     }
-    await session.execute(insert(SegmentRow), [row])
+    await _add(session, SegmentRow, [row])
+
+
+async def _add(session: AsyncSession, table: type[Tables], rows: list[dict[str, Any]]) -> None:  # Any: per column
+    if rows:
+        # Without render_nulls the rows would be split into one statement per run of equal sets of columns.
+        await session.execute(insert(table), rows, execution_options={"render_nulls": True})
 
 
 async def _explain(

@@ -6,6 +6,7 @@ synchronisation, because a game's live copy is trimmed as soon as its commit has
 It creates no tables: `migrate` does.
 """
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ async def open_store(url: str) -> Store:
     another version. Creates nothing.
     """
     address = parse_address(url)
-    _check_file(address)
+    check_file(address)
     store = Store(connect(address))
     try:
         async with reading(store) as session:
@@ -109,53 +110,69 @@ def connect(address: URL, *, migrating: bool = False) -> AsyncEngine:
     return engine
 
 
+def check_file(address: URL, *, created: bool = False) -> None:
+    """Raise `StoreUnavailable` if SQLite's file (or, if it is to be `created`, its directory) does not exist.
+
+    SQLite would create what it does not find, and a mistyped path would look like an empty database.
+    """
+    if address.get_backend_name() != "sqlite":
+        return
+    path = Path(address.database or "")
+    if created and not path.parent.is_dir():
+        raise StoreUnavailable(shown(address), f"there is no directory {path.parent}", "create it")
+    if not created and not path.is_file():
+        raise StoreUnavailable(shown(address), "there is no such file", "run `codemojex migrate` to create it")
+
+
 @asynccontextmanager
-async def faults_named(where: str) -> AsyncGenerator[None]:
-    """Turn what drivers raise about connections, time-outs and locks into `StoreUnavailable`."""
+async def connecting(where: str) -> AsyncGenerator[None]:
+    """Turn every refusal of a connection (address, password, database, file) into `StoreUnavailable`."""
     try:
         yield
-    except (OperationalError, InterfaceError) as error:
-        raise StoreUnavailable(where, _first_line(error.orig or error), _UNREACHABLE) from error
-    except DBAPIError as error:
-        if not error.connection_invalidated:
-            raise
-        raise StoreUnavailable(where, "the connection broke", _UNREACHABLE) from error
     except PoolTimeout as error:
         raise StoreUnavailable(where, "every connection of the pool is busy", "try again later") from error
     except TimeoutError as error:
         raise StoreUnavailable(where, "it does not answer in time", _UNREACHABLE) from error
-    except OSError as error:
+    except (SQLAlchemyError, OSError) as error:
         raise StoreUnavailable(where, _first_line(error), _UNREACHABLE) from error
-    except SQLAlchemyError:
-        raise
-    except Exception as error:
-        # asyncpg's refusals while connecting (wrong password, no such database) come as they are.
-        if not type(error).__module__.startswith("asyncpg"):
+
+
+@asynccontextmanager
+async def working(where: str) -> AsyncGenerator[None]:
+    """Turn what breaks a running transaction from outside (connection, lock, time limit) into `StoreUnavailable`."""
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        raise StoreUnavailable(where, _first_line(error), _UNREACHABLE) from error
+    except DBAPIError as error:
+        if not error.connection_invalidated:
             raise
+        raise StoreUnavailable(where, "the connection broke", _UNREACHABLE) from error
+    except (TimeoutError, OSError) as error:
         raise StoreUnavailable(where, _first_line(error), _UNREACHABLE) from error
 
 
 @asynccontextmanager
 async def _transaction(store: Store, sqlite_begin: str) -> AsyncGenerator[AsyncSession]:
     engine = store.engine.execution_options(sqlite_begin=sqlite_begin)
-    async with faults_named(store.where), AsyncSession(engine, expire_on_commit=False) as session, session.begin():
+    async with working(store.where), AsyncSession(engine, expire_on_commit=False) as session, session.begin():
+        async with connecting(store.where):
+            await session.connection()  # a session would wait with it until its first statement
         yield session
 
 
-def _check_file(address: URL) -> None:
-    # SQLite would create what it does not find, and a mistyped path would look like an empty database.
-    if address.get_backend_name() == "sqlite" and not Path(address.database or "").is_file():
-        raise StoreUnavailable(shown(address), "there is no such file", "run `codemojex migrate` to create it")
-
-
 def _prepare_sqlite(connection: Any, _record: object, *, foreign_keys: bool) -> None:  # Any: the driver's connection
-    connection.isolation_level = None  # the driver begins nothing by itself, `_begin_sqlite` does
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA synchronous = FULL")
-    cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-    cursor.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
-    cursor.close()
+    try:
+        connection.isolation_level = None  # the driver begins nothing by itself, `_begin_sqlite` does
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
+        cursor.close()
+    except BaseException:
+        connection.close()  # the pool has not taken it yet; its thread would outlive the event loop
+        raise
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -163,5 +180,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _first_line(error: BaseException) -> str:
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    # The drivers' adapters write the class of the original error before its text.
+    lines = re.sub(r"^(<class '[^']*'>: )+", "", str(cause)).splitlines()
+    return lines[0] if lines else type(cause).__name__

@@ -7,13 +7,14 @@ built here, there is no ini file. What a revision does stands in the top-level d
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import aclosing
 
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, text
 
 from codemojex.store.address import parse_address, shown
-from codemojex.store.engine import connect, faults_named
+from codemojex.store.engine import check_file, connect, connecting, working
 from codemojex.store.schema import alembic_config, current_revision
 
 LOCK_TIMEOUT_S = 60
@@ -52,9 +53,14 @@ async def _change(url: str, change: Callable[[Config, str], None], to: str) -> s
         change(config, to)
         return current_revision(connection)
 
+    check_file(address, created=True)
     engine = connect(address, migrating=True)
     try:
-        async with faults_named(shown(address)), engine.begin() as connection:
-            return await connection.run_sync(work)
+        async with working(shown(address)):
+            connection = engine.connect()
+            async with connecting(shown(address)):
+                await connection.start()
+            async with aclosing(connection), connection.begin():
+                return await connection.run_sync(work)
     finally:
         await engine.dispose()
