@@ -14,6 +14,10 @@
     │   ├── Locked              EMQLOCK
     │   └── AtCeiling           EMQRATE
     ├── EffectFailed            an effect's body raised; its job is not settled
+    ├── StreamAhead             a stream stays ahead of every id that is minted for it
+    ├── Contended               a compare-and-swap lost every bounded try
+    ├── LeaseLost               this process no longer owns its node number
+    ├── OutOfNodes              every node number is leased
     ├── ServerError             any other error reply
     │   └── ServerFull          `maxmemory` is reached under noeviction
     ├── ConnectionFault
@@ -98,6 +102,22 @@ class AtCeiling(Refused):
 
 class EffectFailed(EngineError):
     """An effect's body raised inside the settlement script; its job is not settled."""
+
+
+class StreamAhead(EngineError):
+    """A stream stays ahead of every id that this process mints for it: another writer's clock runs away."""
+
+
+class Contended(EngineError):
+    """A compare-and-swap lost every one of its bounded tries to other writers; nothing was written."""
+
+
+class LeaseLost(EngineError):
+    """This process no longer owns its node number and must not mint ids."""
+
+
+class OutOfNodes(EngineError):
+    """Every node number is leased."""
 
 
 class ConnectionFault(EngineError):
