@@ -66,7 +66,7 @@ browser:
 $(VENV)/.made:
 	@[ -n '$(PYTHON)' ] || { \
 		echo 'Python 3.11 or newer is missing: install it (Debian: apt-get install python3 python3-venv) or name one: make PYTHON=/path/to/python3' >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' || { \
+	@$(PYTHON) -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo 'Python is too old or does not run: $(PYTHON) is not Python 3.11 or newer; name another: make PYTHON=/path/to/python3' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 		echo 'the Python module venv is missing: install it (Debian: apt-get install python3-venv) or name another Python: make PYTHON=/path/to/python3' >&2; exit 1; }
