@@ -1,8 +1,8 @@
 --- ring: who stands in the rota of serviceable lanes, decided without scanning it
 --- Keys: P
 --- Args: none
---- Returns: ring_enter(P, g, active), ring_exit(P, g), lane_put(P, g, id, active, was_full), release(P, g) -> active, was_full, 
----   forget_idle(P, g, active)
+--- Returns: ring_enter(P, g, active), ring_exit(P, g), lane_put(P, g, id, active, was_full), release(P, g) -> active,
+---   was_full; lane_freed(P, g, active, was_full)
 --- Refuses: nothing
 --- Include: wake
 -- A lane stands in the ring exactly when it has work, is not paused, is not resting and is below its ceiling.
@@ -43,10 +43,13 @@ local function release(P, g)
   return math.max(active, 0), limit ~= nil and active + 1 >= limit
 end
 
--- A lane without work and without jobs in flight forgets the ceiling that it had by default.
-local function forget_idle(P, g, active)
-  if active <= 0 and redis.call('EXISTS', P .. 'g:' .. g .. ':pending') == 0
-    and redis.call('SREM', P .. 'defaulted', g) == 1 then
+-- After a release that put nothing back: a lane that stood at its ceiling comes back into the rota; a lane without
+-- work and without jobs in flight forgets the ceiling that it had by default.
+local function lane_freed(P, g, active, was_full)
+  if active > 0 and not was_full then return end
+  if redis.call('EXISTS', P .. 'g:' .. g .. ':pending') == 1 then
+    if was_full then ring_enter(P, g, active) end
+  elseif active <= 0 and redis.call('SREM', P .. 'defaulted', g) == 1 then
     redis.call('HDEL', P .. 'glimit', g)
   end
 end

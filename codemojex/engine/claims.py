@@ -1,0 +1,100 @@
+"""Jobs leave the queue here, under a lease and within every limit.
+
+One script hands out up to n jobs: it rotates the ring of serviceable lanes one step per job, lets flat work have its
+turn, and spends the queue's budget. The reply also says when to come back, so that a worker can park exactly.
+A claim that finds nothing is a normal answer and costs no budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from . import keyspace
+from .connector import Connector
+from .errors import InvalidValue
+from .jobs import Job
+from .scripts import ENGINE
+
+MAX_CLAIM = 500
+MAX_LEASE_MS = 24 * 3600 * 1000
+DEFAULT_BYTES = 1024 * 1024
+
+Mode = Literal["all", "flat", "lane", "whole"]
+_FIELDS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a claim brought.
+
+    `limited_ms`: the queue's budget is spent, it has a unit again in so many ms (0: it is not the reason).
+    `next_due_ms`: so many ms until the next scheduled job or resting lane (None: nothing waits for a time, or the
+    claim was filled and did not look). `paused`: the whole queue is.
+    """
+
+    jobs: Sequence[Job] = ()
+    limited_ms: int = 0
+    next_due_ms: int | None = None
+    paused: bool = False
+
+
+async def claim_many(
+    bus: Connector, queue: str, n: int, lease_ms: int, *, max_bytes: int = DEFAULT_BYTES, mode: Mode = "all"
+) -> Claimed:
+    """Claim up to `n` jobs of lanes and flat backlog, all under one deadline.
+
+    `max_bytes` bounds the payloads of one claim; the last job may exceed it by its own size. What is due (scheduled
+    jobs, resting lanes) comes back first.
+    """
+    check_claim(n, lease_ms, max_bytes)
+    prefix = keyspace.of(queue).prefix
+    now, reply = await bus.run(ENGINE.script("claim_many"), (prefix,), (n, lease_ms, max_bytes, mode))
+    return claimed(queue, now, lease_ms, reply)
+
+
+async def claim(bus: Connector, queue: str, lease_ms: int) -> Job | None:
+    """Claim the head of the flat backlog."""
+    jobs = (await claim_many(bus, queue, 1, lease_ms, mode="flat")).jobs
+    return jobs[0] if jobs else None
+
+
+async def claim_batch(bus: Connector, queue: str, size: int, lease_ms: int) -> Sequence[Job]:
+    """Claim up to `size` jobs of the flat backlog, oldest first."""
+    return (await claim_many(bus, queue, size, lease_ms, mode="flat")).jobs
+
+
+def check_claim(n: int, lease_ms: int, max_bytes: int) -> None:
+    """Raise InvalidValue for what no claim can mean."""
+    if not 1 <= n <= MAX_CLAIM:
+        raise InvalidValue(f"a claim of {n} jobs is out of range: use 1 to {MAX_CLAIM}")
+    check_lease(lease_ms)
+    if max_bytes < 1:
+        raise InvalidValue(f"max_bytes={max_bytes} is out of range: use 1 or more")
+
+
+def check_lease(lease_ms: int) -> None:
+    """Raise InvalidValue for a lease that is not between 1 ms and a day."""
+    if not 1 <= lease_ms <= MAX_LEASE_MS:
+        raise InvalidValue(f"lease_ms={lease_ms} is out of range: use 1 to {MAX_LEASE_MS} (a day)")
+
+
+def claimed(queue: str, now: int, lease_ms: int, reply: list[Any]) -> Claimed:
+    """Read the flat reply of the fragment `claim`; its values are ints and bytes by position."""
+    until = now + lease_ms
+    jobs = [
+        Job(
+            id=reply[i].decode(),
+            payload=reply[i + 1],
+            token=reply[i + 2].decode(),
+            lane=reply[i + 3].decode() or None,
+            failures=int(reply[i + 4]),
+            stalled=int(reply[i + 5]),
+            queue=queue,
+            lease_until_ms=until,
+            timeout_ms=int(reply[i + 6]) if reply[i + 6] else None,
+        )
+        for i in range(3, len(reply), _FIELDS)
+    ]
+    return Claimed(jobs, reply[0], reply[1] if reply[1] >= 0 else None, reply[2] == 1)

@@ -1,0 +1,48 @@
+--- due: bring back what has waited long enough
+--- Keys: P
+--- Args: now, max: how many at most
+--- Returns: wake_rested(P, now, max) and promote_due(P, now, max), each with the number moved; next_due(P, now) -> ms
+---   until the next one, -1 when nothing waits
+--- Refuses: nothing
+--- Include: ring
+local function lane_active(P, g)
+  return tonumber(redis.call('HGET', P .. 'gactive', g)) or 0
+end
+
+local function wake_rested(P, now, max)
+  local lanes = redis.call('ZRANGEBYSCORE', P .. 'resting', '-inf', now, 'LIMIT', 0, max)
+  for _, g in ipairs(lanes) do
+    redis.call('ZREM', P .. 'resting', g)
+    if redis.call('EXISTS', P .. 'g:' .. g .. ':pending') == 1 then ring_enter(P, g, lane_active(P, g)) end
+  end
+  return #lanes
+end
+
+local function promote_due(P, now, max)
+  local moved = 0
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'schedule', '-inf', now, 'LIMIT', 0, max)) do
+    redis.call('ZREM', P .. 'schedule', id)
+    local row = P .. 'job:' .. id
+    if redis.call('EXISTS', row) == 1 then
+      local g = redis.call('HGET', row, 'group')
+      redis.call('HSET', row, 'state', 'pending')
+      if g then
+        lane_put(P, g, id, lane_active(P, g), false)
+      else
+        redis.call('ZADD', P .. 'pending', 0, id)
+        wake(P)
+      end
+      moved = moved + 1
+    end
+  end
+  return moved
+end
+
+local function next_due(P, now)
+  local first
+  for _, key in ipairs({ 'schedule', 'resting' }) do
+    local due = tonumber(redis.call('ZRANGE', P .. key, 0, 0, 'WITHSCORES')[2])
+    if due and (not first or due < first) then first = due end
+  end
+  return first and math.max(1, math.ceil(first - now)) or -1
+end

@@ -1,0 +1,78 @@
+--- settle_one: end one attempt of one job, under its token
+--- Keys: P
+--- Args: now, item: {id, token, kind, a, b, c}, run_effect: called after the fence and before the first write; kinds are
+---   complete, retry (error, delay ms or nil, chance), delay (ms, due ms or nil), park (ms), discard (error), give_back;
+---   max_attempts and backoff count where the row has none of its own
+--- Returns: settle_one(...) -> verdict, detail, reply: 'settled' with the new state and the effect's reply, 'stale', 'gone',
+---   'effect_failed' with the reason
+--- Refuses: nothing: the verdict is a value, so that one bad item spoils no other
+--- Include: ring, schedule_at, bury, dedup, backoff
+local LIFE = { 'attempts', 'state', 'group', 'dedup', 'dedup_ms', 'failures', 'max_attempts', 'backoff' }
+
+-- Take the job out of where it stands. A lease that lapsed left it waiting: a late holder of the token may still end it.
+local function leave(P, id, g)
+  if redis.call('ZREM', P .. 'active', id) == 1 then
+    if g then return release(P, g) end
+  elseif g then
+    local lane = P .. 'g:' .. g .. ':pending'
+    if redis.call('ZREM', lane, id) == 1 and redis.call('EXISTS', lane) == 0 then ring_exit(P, g) end
+    return tonumber(redis.call('HGET', P .. 'gactive', g)) or 0, false
+  else
+    redis.call('ZREM', P .. 'pending', id)
+  end
+end
+
+local function settle_one(P, now, item, run_effect, max_attempts, backoff)
+  local id, token, kind = item[1], item[2], item[3]
+  local row = P .. 'job:' .. id
+  local attempts, state, g, dedup, dedup_ms, failures, cap, pause = unpack(redis.call('HMGET', row, unpack(LIFE)))
+  if not attempts then return 'gone' end
+  if attempts ~= token or (state ~= 'active' and state ~= 'pending') then return 'stale' end
+  local failure, reply = run_effect(item)
+  if failure then return 'effect_failed', failure end
+
+  local active, was_full = leave(P, id, g)
+  local due, dead
+  if kind == 'retry' then
+    failures = (tonumber(failures) or 0) + 1
+    redis.call('HSET', row, 'failures', failures, 'last_error', item[4])
+    if failures >= (tonumber(cap) or max_attempts) then
+      dead = item[4]
+    else
+      due = now + (item[5] or backoff_ms(pause or backoff, failures, item[6]))
+    end
+  elseif kind == 'delay' then
+    due = item[5] or now + item[4]
+  elseif kind == 'discard' then
+    dead = item[4]
+  elseif kind == 'park' and g then
+    redis.call('ZADD', P .. 'resting', 'GT', now + item[4], g)
+    redis.call('LREM', P .. 'ring', -1, g) -- it was served a moment ago: the search starts at the tail
+  elseif kind == 'park' then
+    due = now + item[4]
+  end
+
+  local after = 'pending'
+  if kind == 'complete' then
+    after = 'completed'
+    redis.call('DEL', row)
+  elseif dead then
+    after = 'dead'
+    bury(P, id, dead)
+  elseif due then
+    after = 'scheduled'
+    redis.call('HSET', row, 'state', 'scheduled')
+    schedule_at(P, id, due)
+  else
+    redis.call('HSET', row, 'state', 'pending')
+    if g then
+      lane_put(P, g, id, active, was_full)
+    else
+      redis.call('ZADD', P .. 'pending', 0, id)
+      wake(P)
+    end
+  end
+  if g and after ~= 'pending' then lane_freed(P, g, active, was_full) end
+  if dedup and dedup_ms then dedup_keep(P, dedup, id, dedup_ms + math.max(0, (due or now) - now)) end
+  return 'settled', after, reply
+end

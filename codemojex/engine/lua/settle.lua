@@ -1,0 +1,35 @@
+--- settle: end many attempts, each under its token, and claim for the free places in the same step
+--- Keys: P, then the keys of every effect
+--- Args: items (msgpack: lists {id, token, kind, a, b, c, effect, first key, keys, first arg, args}), max_attempts, backoff,
+---   n (0: claim nothing), lease_ms, max_bytes, then the args of every effect
+--- Returns: now, a flat list of verdict, detail, reply per item (see settle_one), the claim (see claim)
+--- Refuses: nothing
+--- Include: now, admit_one, mint_event, append_events, claim, settle_one
+local P = KEYS[1]
+local now = now_ms()
+--- Effects
+
+local function slice(list, first, count)
+  local out = {}
+  for i = 1, count do out[i] = list[first + i - 1] end
+  return out
+end
+
+local function run_effect(item)
+  if not item[7] then return nil end
+  local ok, reply = pcall(effects[item[7]], slice(KEYS, item[8], item[9]), slice(ARGV, item[10], item[11]))
+  if ok and not (type(reply) == 'table' and reply.err) then return nil, reply end
+  return type(reply) == 'table' and tostring(reply.err) or tostring(reply)
+end
+
+local out, done = {}, 0
+for _, item in ipairs(cmsgpack.unpack(ARGV[1])) do
+  local verdict, detail, reply = settle_one(P, now, item, run_effect, tonumber(ARGV[2]), ARGV[3])
+  local i = #out
+  out[i + 1], out[i + 2], out[i + 3] = verdict, detail or false, reply or false
+  if detail == 'completed' then done = done + 1 end
+end
+if done > 0 then redis.call('HINCRBY', P .. 'metrics:completed', 'count', done) end
+local n = tonumber(ARGV[4])
+if n == 0 and redis.call('HEXISTS', P .. 'meta', 'concurrency') == 1 then wake(P) end -- seats are free again
+return { now, out, n > 0 and claim(P, now, n, tonumber(ARGV[5]), tonumber(ARGV[6]), 'all') or { 0, -1, 0 } }
