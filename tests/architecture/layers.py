@@ -51,7 +51,7 @@ LAYERS = {
 # Inside the engine a module imports from lines above its own, or from its own line.
 ENGINE_LINES = (
     "clock ids errors backoff",
-    "keyspace records",
+    "keyspace records waiting",
     "scripts connector",
     "outcome effects retention locks nodes",
     "jobs admission lanes limits streams events",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 import pytest
@@ -53,6 +54,34 @@ def test_the_documentation_names_no_make_target_that_is_not_there() -> None:
     for path, text in sources(".md"):
         for target in re.findall(r"`make ([a-zA-Z-]+)", text):
             assert target in known, f"{path} names `make {target}`"
+
+
+def cli_commands() -> dict[str, list[str]]:
+    """The program's commands and their options, from the source: `{"play": ["--port", …]}`."""
+    tree = ast.parse(page("codemojex/cli.py"))
+    return {
+        node.name: [f"--{argument.arg.replace('_', '-')}" for argument in node.args.kwonlyargs]
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and [ast.unparse(mark) for mark in node.decorator_list] == ["cli.command"]
+    }
+
+
+def test_every_command_and_option_of_the_program_stands_in_the_reference() -> None:
+    rows = page("docs/reference/commands.md").splitlines()
+    commands = cli_commands()
+    assert {"play", "run", "migrate", "health", "status"} <= set(commands)
+    for command, options in commands.items():
+        row = next((row for row in rows if row.startswith(f"| `codemojex {command}")), "")
+        assert row, f"docs/reference/commands.md lacks a row for codemojex {command}"
+        missing = [option for option in options if option not in row]
+        assert not missing, f"docs/reference/commands.md lacks {missing} of codemojex {command}"
+
+
+def test_the_documentation_names_no_command_that_is_not_there() -> None:
+    known = set(cli_commands())
+    for path, text in sources(".md", ".yaml"):
+        for command in re.findall(r"(?:`|bin/)codemojex ([a-z-]+)", text):
+            assert command in known, f"{path} names codemojex {command}"
 
 
 def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
