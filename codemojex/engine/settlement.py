@@ -189,11 +189,19 @@ async def _one(
 
 
 def check(queue: str, outcome: Outcome, effects: Sequence[EffectBody]) -> None:
-    """Raise what would refuse this outcome before it is sent: CrossSlot, or InvalidValue for an unknown effect."""
-    if isinstance(outcome, Complete) and outcome.effect is not None:
-        if all(body.name != outcome.effect.name for body in effects):
-            raise InvalidValue(f"effect {outcome.effect.name!r} is not among the bodies of this call")
-        keyspace.of(queue).require_same_slot(outcome.effect.keys)
+    """Raise what would refuse this outcome before it is sent: InvalidValue (an unknown effect, a wait out of range, no
+    outcome at all) or CrossSlot."""
+    match outcome:
+        case Complete(effect=Effect() as effect):
+            if all(body.name != effect.name for body in effects):
+                raise InvalidValue(f"effect {effect.name!r} is not among the bodies of this call")
+            keyspace.of(queue).require_same_slot(effect.keys)
+        case Retry(delay_ms=ms) | Delay(ms=ms) | Park(for_ms=ms):
+            _wait(ms)
+        case Complete() | Discard() | GiveBack():
+            pass
+        case _:
+            raise InvalidValue(f"{type(outcome).__name__} is no outcome: return one of outcome.py, or None")
 
 
 def _call(

@@ -17,6 +17,7 @@ from codemojex.local_telegram.bot_api import BotApi
 from codemojex.local_telegram.clock import TelegramClock
 from codemojex.local_telegram.control import Control
 from codemojex.local_telegram.delivery import push_updates
+from codemojex.local_telegram.demo import furnish
 from codemojex.local_telegram.events import Events
 from codemojex.local_telegram.faults import Faults
 from codemojex.local_telegram.limits import SendLimits
@@ -102,6 +103,12 @@ class LocalTelegram:
         self._runner = runner
         # Lives from start() to stop(), which awaits it: no block of code spans both.
         self._pusher = asyncio.create_task(push_updates(world))  # noqa: TID251
+
+    def furnish(self) -> bool:
+        """Add three people and a group to an empty Telegram; False when it is not empty. Call it after `start`."""
+        if self._world is None:
+            raise RuntimeError("the local Telegram is not started; await start() first")
+        return furnish(self._world)
 
     async def stop(self) -> None:
         """Let every waiting call go, save, and free the port. A second call does nothing."""

@@ -1,0 +1,71 @@
+"""Keeps a queue's time: due jobs become pending, lapsed leases are recovered, whoever else is busy.
+
+One pump per process and queue is enough and several do no harm: each transition is one script and happens once.
+The pump survives a lost server and tells `observe` what it moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from . import recovery, schedule
+from .connector import Connector
+from .errors import ConnectionFault, ServerError
+from .waiting import reconnect_s, wait
+
+Observe = Callable[[str, dict[str, object]], None]
+_BATCH = 200
+
+
+class Pump:
+    """Promotes and recovers on `queue` every `beat_ms`, at once again while a full batch was due."""
+
+    def __init__(
+        self,
+        bus: Connector,
+        queue: str,
+        *,
+        beat_ms: int = 1_000,
+        max_stalled: int = 3,
+        observe: Observe | None = None,
+    ) -> None:
+        self._bus = bus
+        self._queue = queue
+        self._beat_s = beat_ms / 1000
+        self._max_stalled = max_stalled
+        self._observe = observe or ignore
+        self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        """End `run` after the present turn."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Pump until `stop`."""
+        failures = 0
+        while not self._stop.is_set():
+            try:
+                full = await self._turn()
+                failures = 0
+                wait_s = 0.0 if full else self._beat_s
+            except (ConnectionFault, ServerError) as error:
+                failures += 1
+                wait_s = reconnect_s(failures)
+                self._observe("pump.fault", {"queue": self._queue, "error": str(error)})
+            await wait(self._stop, wait_s)
+
+    async def _turn(self) -> bool:
+        promoted = await schedule.promote(self._bus, self._queue, _BATCH)
+        recovered = await recovery.recover(self._bus, self._queue, _BATCH, self._max_stalled)
+        moved = len(recovered.recovered) + len(recovered.dead)
+        if promoted or moved:
+            self._observe(
+                "pump.moved",
+                {"queue": self._queue, "promoted": promoted, "recovered": moved, "dead": list(recovered.dead)},
+            )
+        return promoted >= _BATCH or moved >= _BATCH
+
+
+def ignore(name: str, data: dict[str, object]) -> None:
+    """The observer of those who gave none."""

@@ -1,0 +1,307 @@
+"""Works a queue: claims fairly, runs handlers under a renewed lease, settles in batches, parks without polling.
+
+The steady state is one call, `settle_and_claim`: finished jobs go back and free slots are filled together. A handler
+that lost its lease is told and its late result is refused by the fence. Shutdown stops claiming, lets handlers finish
+within the grace, gives the rest back with no failure charged. The worker does not decide limits: the claim does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from . import keyspace, settlement
+from .backoff import Backoff, Exponential
+from .claims import MAX_CLAIM
+from .connector import Connector
+from .errors import ConnectionFault, InvalidValue, ServerError
+from .jobs import Job
+from .outcome import Complete, GiveBack, Outcome, Retry
+from .pump import Observe, Pump, ignore
+from .scripts import EffectBody
+from .settlement import EffectFailure, Policy, Settlement, SettleVerdict
+from .waiting import reconnect_s, wait
+
+_SPARE_S = 1.0  # beyond the grace, for the last settlements
+Handler = Callable[[Job], Awaitable[Outcome | None]]
+BatchHandler = Callable[[list[Job]], Awaitable[Sequence[Outcome | None]]]
+_ERROR_TEXT = 500  # characters of an exception that are kept as the job's last error
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How one worker works.
+
+    `concurrency` jobs at a time; leases of `lease_ms`, renewed at a third; `grace_ms` to finish at a stop; a failed
+    job is tried `max_attempts` times, `backoff` apart, unless its row says otherwise; an idle worker looks again
+    after `beat_ms` at the latest; with `pump` it promotes and recovers as well.
+    """
+
+    concurrency: int = 16
+    lease_ms: int = 30_000
+    grace_ms: int = 10_000
+    max_attempts: int = 5
+    max_stalled: int = 3
+    backoff: Backoff = field(default_factory=Exponential)
+    beat_ms: int = 5_000
+    pump: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "lease_ms", "max_attempts", "max_stalled", "beat_ms"):
+            if getattr(self, name) < 1:
+                raise InvalidValue(f"worker option {name} must be at least 1, not {getattr(self, name)}")
+        if self.grace_ms < 0:
+            raise InvalidValue(f"worker option grace_ms must not be negative, not {self.grace_ms}")
+
+
+@dataclass(slots=True)
+class _Running:
+    """A claimed job and the task that works it."""
+
+    job: Job
+    task: asyncio.Task[None] | None = None
+    lost: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.job.id, self.job.token
+
+
+class Worker:
+    """One worker of one queue. `await run()` works until `stop()`; both are safe to call once."""
+
+    def __init__(
+        self,
+        bus: Connector,
+        queue: str,
+        handler: Handler | None = None,
+        *,
+        batch_handler: BatchHandler | None = None,
+        options: WorkerOptions | None = None,
+        effects: Sequence[EffectBody] = (),
+        observe: Observe | None = None,
+    ) -> None:
+        """Give either `handler`, called per job, or `batch_handler`, called with all jobs of one claim.
+
+        A handler returns an outcome, None meaning `Complete()`; whatever it raises is a failure of its jobs.
+        `effects` are the bodies that outcomes may name. `observe(event, data)` hears claims, settlements and faults.
+        """
+        if (handler is None) == (batch_handler is None):
+            raise InvalidValue("a worker takes either handler or batch_handler")
+        self._bus = bus
+        self._queue = queue
+        self._handler = batch_handler or _one_by_one(handler)
+        self._batch = batch_handler is not None
+        self._options = options or WorkerOptions()
+        self._effects = tuple(effects)
+        self._policy = Policy(self._options.max_attempts, self._options.backoff)
+        self._observe = observe or ignore
+        self._wake_key = keyspace.of(queue).key("wake")
+        self._running: dict[tuple[str, str], _Running] = {}  # by job and token
+        self._finished: list[Settlement] = []
+        self._stop = asyncio.Event()
+        self._changed = asyncio.Event()  # something finished, or work arrived
+        self._hungry = asyncio.Event()  # free slots and nothing to claim
+
+    def stop(self) -> None:
+        """Begin a graceful end; `run` returns when it is done."""
+        self._stop.set()
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Work until `stop`. Cancelling `run` ends at once: leases lapse and others recover the jobs."""
+        pump = Pump(self._bus, self._queue, max_stalled=self._options.max_stalled, observe=self._observe)
+        async with asyncio.TaskGroup() as tasks:
+            background = [tasks.create_task(self._renew()), tasks.create_task(self._listen())]
+            if self._options.pump:
+                background.append(tasks.create_task(pump.run()))
+            async with asyncio.TaskGroup() as handlers:
+                await self._work(handlers)
+                await self._finish()
+            for task in background:
+                task.cancel()
+
+    # claiming and settling
+
+    async def _work(self, handlers: asyncio.TaskGroup) -> None:
+        faults = 0
+        while not self._stop.is_set():
+            self._changed.clear()
+            free = min(self._options.concurrency - len(self._running), MAX_CLAIM)
+            if not free and not self._finished:
+                await self._changed.wait()
+                continue
+            try:
+                idle_ms = await self._turn(handlers, free)
+                faults = 0
+            except (ConnectionFault, ServerError) as error:
+                faults += 1
+                self._observe("worker.fault", {"queue": self._queue, "error": str(error)})
+                await wait(self._stop, reconnect_s(faults))
+                continue
+            if idle_ms > 0 and not self._finished:
+                await wait(self._changed, idle_ms / 1000)
+                self._hungry.clear()
+            await asyncio.sleep(0)  # settlements of one tick travel together
+
+    async def _turn(self, handlers: asyncio.TaskGroup, free: int) -> int:
+        """Settle what is finished, fill the free slots; how long to park, 0 for not at all."""
+        batch, self._finished = self._finished, []
+        try:
+            verdicts, claimed = await settlement.settle_and_claim(
+                self._bus, self._queue, batch, free, self._options.lease_ms, effects=self._effects, policy=self._policy
+            )
+        except BaseException:
+            self._finished = batch + self._finished  # the fence makes a second try harmless
+            raise
+        self._settled(batch, verdicts)
+        if claimed.jobs:
+            self._observe("worker.claimed", {"queue": self._queue, "jobs": len(claimed.jobs)})
+            self._start(handlers, claimed.jobs)
+        if claimed.limited_ms:
+            self._observe("worker.limited", {"queue": self._queue, "retry_after_ms": claimed.limited_ms})
+            return claimed.limited_ms
+        if len(claimed.jobs) >= free:
+            return 0
+        self._hungry.set()
+        return self._options.beat_ms if claimed.next_due_ms is None else min(self._options.beat_ms, claimed.next_due_ms)
+
+    def _settled(self, batch: Sequence[Settlement], verdicts: Sequence[SettleVerdict]) -> None:
+        for item, verdict in zip(batch, verdicts, strict=True):
+            self._observe("worker.settled", {"queue": self._queue, "job": item.job_id, "verdict": verdict})
+            if isinstance(verdict, EffectFailure):
+                self._finish_later(item.job_id, item.token, Retry(f"effect failed: {verdict.reason}"))
+
+    def _start(self, handlers: asyncio.TaskGroup, jobs: Sequence[Job]) -> None:
+        for group in [list(jobs)] if self._batch else [[job] for job in jobs]:
+            entries = [_Running(job) for job in group]
+            task = handlers.create_task(self._handle(entries))
+            for entry in entries:
+                entry.task = task
+                self._running[entry.key] = entry
+
+    # one handler call
+
+    async def _handle(self, entries: list[_Running]) -> None:
+        jobs = [entry.job for entry in entries]
+        outcomes: Sequence[Outcome | None]
+        try:
+            async with asyncio.timeout(_timeout_s(jobs)):
+                outcomes = await self._handler(jobs)
+            if len(outcomes) != len(jobs):
+                raise InvalidValue(f"the handler answered {len(outcomes)} outcomes for {len(jobs)} jobs")
+            for outcome in outcomes:
+                settlement.check(self._queue, outcome or Complete(), self._effects)
+        except asyncio.CancelledError:
+            outcomes = [GiveBack()] * len(jobs)
+        except Exception as error:  # one bad job never stops the loop; its row keeps the error
+            self._observe("worker.failed", {"queue": self._queue, "jobs": [job.id for job in jobs], "error": error})
+            outcomes = [Retry(f"{type(error).__name__}: {error}"[:_ERROR_TEXT])] * len(jobs)
+        for entry, outcome in zip(entries, outcomes, strict=True):
+            self._running.pop(entry.key, None)
+            if not entry.lost:
+                self._finish_later(entry.job.id, entry.job.token, outcome or Complete())
+
+    def _finish_later(self, job_id: str, token: str, outcome: Outcome) -> None:
+        self._finished.append(Settlement(job_id, token, outcome))
+        self._changed.set()
+
+    # leases, wake-ups, the end
+
+    async def _renew(self) -> None:
+        """Renew all leases together at a third of their length; tell the handlers of those that are lost."""
+        period_s = self._options.lease_ms / 3000
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(period_s)
+            late_ms = int((time.monotonic() - before - period_s) * 1000)
+            if late_ms > self._options.lease_ms / 6:
+                self._observe("worker.loop_blocked", {"queue": self._queue, "late_ms": late_ms})
+            held = list(self._running)
+            if not held:
+                continue
+            try:
+                lost = await settlement.extend_many(self._bus, self._queue, held, self._options.lease_ms)
+            except (ConnectionFault, ServerError) as error:
+                self._observe("worker.fault", {"queue": self._queue, "error": str(error)})
+                continue
+            for key in held:
+                if key[0] in lost and key in self._running:
+                    self._lose(self._running[key])
+
+    def _lose(self, entry: _Running) -> None:
+        entry.lost = True
+        self._observe("worker.lease_lost", {"queue": self._queue, "job": entry.job.id})
+        mates = [other for other in self._running.values() if other.task is entry.task]
+        if entry.task and all(mate.lost for mate in mates):
+            entry.task.cancel("the lease was lost: another worker has the job")
+
+    async def _listen(self) -> None:
+        """Turn wake tokens into `changed` while the worker is hungry; hand on a token that came too late."""
+        faults = 0
+        while True:
+            await self._hungry.wait()
+            try:
+                beat_s = self._options.beat_ms / 1000
+                token = await self._bus.blocking("BLPOP", self._wake_key, beat_s, wait_s=beat_s)
+                faults = 0
+                if token is not None and not self._hungry.is_set() and not self._free():
+                    await self._bus.execute("LPUSH", self._wake_key, "1")
+                elif token is not None:
+                    self._changed.set()
+            except (ConnectionFault, ServerError):
+                faults += 1
+                await asyncio.sleep(reconnect_s(faults))
+
+    def _free(self) -> bool:
+        return len(self._running) < self._options.concurrency and not self._stop.is_set()
+
+    async def _finish(self) -> None:
+        """Let handlers end within the grace, then cancel them; settle everything, within the same bound again."""
+        deadline = time.monotonic() + self._options.grace_ms / 1000
+        while self._running and time.monotonic() < deadline:
+            self._changed.clear()
+            await self._flush(deadline)
+            await wait(self._changed, max(0.0, deadline - time.monotonic()))
+        for entry in list(self._running.values()):
+            if entry.task:
+                entry.task.cancel("the worker stops")
+        for _ in range(100):  # cancelled handlers get a few turns of the loop to unwind
+            if not self._running:
+                break
+            await asyncio.sleep(0.01)
+        await self._flush(time.monotonic() + _SPARE_S)
+
+    async def _flush(self, deadline: float) -> None:
+        faults = 0
+        while self._finished:
+            batch, self._finished = self._finished, []
+            try:
+                verdicts = await settlement.settle_many(
+                    self._bus, self._queue, batch, effects=self._effects, policy=self._policy
+                )
+                self._settled(batch, verdicts)
+            except (ConnectionFault, ServerError) as error:
+                self._finished = batch + self._finished
+                faults += 1
+                self._observe("worker.fault", {"queue": self._queue, "error": str(error)})
+                pause_s = reconnect_s(faults)
+                if time.monotonic() + pause_s > deadline:
+                    return  # the leases lapse and another worker recovers the jobs
+                await asyncio.sleep(pause_s)
+
+
+def _one_by_one(handler: Handler | None) -> BatchHandler:
+    async def handle(jobs: list[Job]) -> Sequence[Outcome | None]:
+        assert handler is not None
+        return [await handler(jobs[0])]
+
+    return handle
+
+
+def _timeout_s(jobs: Sequence[Job]) -> float | None:
+    """The shortest time limit among the jobs of one call."""
+    limits = [job.timeout_ms for job in jobs if job.timeout_ms]
+    return min(limits) / 1000 if limits else None
