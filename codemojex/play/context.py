@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from codemojex.engine.clock import Clock
 from codemojex.engine.connector import Connector
 from codemojex.engine.ids import Minter
-from codemojex.engine.near_cache import Table
 from codemojex.play.folds import Folds
 from codemojex.store.engine import Store
+
+if TYPE_CHECKING:
+    from codemojex.engine.near_cache import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +52,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """The near-cache tables that this package reads and writes."""
+    """The near-cache tables that this package reads and writes; without one, every read goes to the source."""
 
-    games: Table
-    rooms: Table
-    players: Table
-    sessions: Table
+    games: Table | None = None
+    sessions: Table | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,6 @@ class Play:
     mint: Minter
     clock: Clock
     store: Store
-    caches: Caches
+    caches: Caches = field(default_factory=Caches)
     options: Options = field(default_factory=Options)
     folds: Folds = field(default_factory=Folds)

@@ -133,12 +133,13 @@ async def last_game_id(play: Play, room_id: str) -> str | None:
 
 async def snapshot(play: Play, game_id: str) -> Snapshot | None:
     """The game as the near-cache knows it; None when its live keys are gone (see `views.view`)."""
-    raise NotImplementedError
+    return await refresh(play, game_id)
 
 
 async def refresh(play: Play, game_id: str) -> Snapshot | None:
     """Read the game past every cache and put what was read into them."""
-    raise NotImplementedError
+    fields = await _read(play, game_id)
+    return None if fields is None else _snapshot(fields)
 
 
 async def _read(play: Play, game_id: str) -> dict[str, str] | None:

@@ -73,6 +73,16 @@ def complete(queue: str) -> str:
     return f"{_prefix(queue)}complete"
 
 
+def refused(queue: str) -> str:
+    """Sorted set of the settled games that the durable store refuses, for an operator."""
+    return f"{_prefix(queue)}refused"
+
+
+def quarantine(queue: str) -> str:
+    """Hash of the stream records that are no events: game and place → the record."""
+    return f"{_prefix(queue)}quarantine"
+
+
 def opened(queue: str, room_id: str, request: str) -> str:
     """Which game a request opened in a room."""
     return f"{_prefix(queue)}opened:{ids.require(room_id, 'ROM')}:{request}"

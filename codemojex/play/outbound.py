@@ -6,21 +6,29 @@ at most one waits per game or player. Sending is the bot's work.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
+from codemojex.engine import ids
+from codemojex.engine.jobs import Dedup, Enqueued, NewJob, Refused, admit, admit_many
+
+from . import rooms
 from .context import Play
 from .games import Snapshot
-from .messages import Markup
+from .messages import Board, Composer, Edit, Markup, Message, Result, Say, encode
+from .rooms import Room
+from .sent import Sent, board_sent_effect, board_was_sent, forget_board, sent_board
+
+__all__ = [
+    "Sent", "board", "board_order", "board_sent_effect", "board_was_sent", "composer", "edit", "forget_board", "lane",
+    "order_many", "result", "result_order", "say", "sent_board",
+]  # fmt: skip
+
+_WAITING_MS = 3_600_000  # a coalesced order that nobody claimed for an hour makes room for another
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """The game's board message as it was sent last; `digest` is the sender's own digest of its text and markup."""
-
-    chat_id: int
-    message_id: int
-    digest: str
-    at_ms: int
+def lane(chat_id: int) -> str:
+    """The lane of everything that is said in a chat."""
+    return ids.derive("CHT", str(chat_id))
 
 
 async def say(
@@ -34,41 +42,61 @@ async def say(
     markup: Markup | None = None,
 ) -> bool:
     """Order `text` (HTML) for a chat. `key` names it; the same key within a day is ignored and answers False."""
-    raise NotImplementedError
+    message = Say(chat_id=chat_id, thread_id=thread_id, text=text, key=key, reply_to=reply_to, markup=markup)
+    return await _order(play, message, Dedup(f"say-{key}", play.options.said_window_ms))
 
 
 async def edit(play: Play, chat_id: int, message_id: int, text: str, *, key: str, markup: Markup | None = None) -> bool:
     """Order the replacement of one of the bot's messages; named like `say`."""
-    raise NotImplementedError
+    message = Edit(chat_id=chat_id, message_id=message_id, text=text, markup=markup)
+    return await _order(play, message, Dedup(f"edit-{key}", play.options.said_window_ms))
 
 
 async def board(play: Play, game: Snapshot, *, fresh: bool = False) -> bool:
     """Order the game's board; False when one waits already. `fresh` wants a new message below the talk."""
-    raise NotImplementedError
+    room = await rooms.get(play, game.room)
+    return room is not None and await _order(play, *board_order(game.id, room, fresh=fresh))
 
 
 async def result(play: Play, game: Snapshot, event_id: str) -> bool:
     """Order the announcement of the game's end, once per event."""
-    raise NotImplementedError
+    room = await rooms.get(play, game.room)
+    return room is not None and await _order(play, *result_order(play, game.id, room, event_id))
 
 
 async def composer(
     play: Play, player_id: str, game_id: str, chat_id: int, thread_id: int | None, *, message_id: int | None = None
 ) -> bool:
     """Order the player's guess builder in a chat; False when one waits already."""
-    raise NotImplementedError
+    message = Composer(chat_id=chat_id, thread_id=thread_id, player=player_id, game=game_id, message_id=message_id)
+    fresh = "new" if message_id is None else "edit"
+    return await _order(play, message, Dedup(f"composer-{fresh}-{player_id}-{chat_id}", _WAITING_MS, release="claim"))
 
 
-async def sent_board(play: Play, game_id: str) -> Sent | None:
-    """Where the game's board stands, or None when none was sent (or it was forgotten)."""
-    raise NotImplementedError
+def board_order(game_id: str, room: Room, *, fresh: bool = False) -> tuple[Message, Dedup]:
+    """The order of a board and its name: one waits per game, and one that wants a new message."""
+    message = Board(chat_id=room.chat_id, thread_id=room.thread_id, game=game_id, room=room.id, fresh=fresh)
+    name = f"board-fresh-{game_id}" if fresh else f"board-{game_id}"
+    return message, Dedup(name, _WAITING_MS, release="claim")
 
 
-async def board_was_sent(play: Play, game_id: str, sent: Sent) -> bool:
-    """Remember where the board stands; an older message never replaces a newer one of the same chat."""
-    raise NotImplementedError
+def result_order(play: Play, game_id: str, room: Room, event_id: str) -> tuple[Message, Dedup]:
+    """The order of a result and its name, the event's id."""
+    message = Result(chat_id=room.chat_id, thread_id=room.thread_id, game=game_id, room=room.id, event=event_id)
+    return message, Dedup(f"result-{event_id}", play.options.result_window_ms)
 
 
-async def forget_board(play: Play, game_id: str, message_id: int) -> None:
-    """The message is gone: the next board is a new one. Another message's record stays."""
-    raise NotImplementedError
+async def order_many(play: Play, orders: Sequence[tuple[Message, Dedup]]) -> None:
+    """Order many messages in one round trip. Raises RuntimeError when the queue refused one (memory full, say)."""
+    jobs = [_job(play, message, dedup) for message, dedup in orders]
+    for verdict in await admit_many(play.bus, play.options.outbound, jobs):
+        if isinstance(verdict, Refused):
+            raise RuntimeError(f"an outbound order was refused: {verdict.reason}")
+
+
+async def _order(play: Play, message: Message, dedup: Dedup) -> bool:
+    return isinstance(await admit(play.bus, play.options.outbound, _job(play, message, dedup)), Enqueued)
+
+
+def _job(play: Play, message: Message, dedup: Dedup) -> NewJob:
+    return NewJob(play.mint.mint("JOB"), encode(message), lane=lane(message.chat_id), dedup=dedup)

@@ -9,13 +9,17 @@ from collections.abc import Callable
 
 import msgspec
 
+from codemojex.engine import ids
+
 from .context import Play
+
+_ATTEMPTS = 8
 
 
 class Session(msgspec.Struct, frozen=True):
     """A player's session in a conversation. `draft` holds a token or None per position; `locks` pins positions.
 
-    `state` and `data` belong to the bot's dialogues (its FSM storage).
+    `state` and `data` belong to the bot's dialogues (its FSM storage). `rev` is the near-cache's version.
     """
 
     draft: tuple[str | None, ...] = ()
@@ -32,19 +36,4 @@ class Session(msgspec.Struct, frozen=True):
 
 def session_id(player_id: str, chat_id: int, thread_id: int | None) -> str:
     """The session's branded id: the same player in the same conversation always has the same."""
-    raise NotImplementedError
-
-
-async def get(play: Play, session: str) -> Session:
-    """The session, a fresh one when there is none."""
-    raise NotImplementedError
-
-
-async def update(play: Play, session: str, change: Callable[[Session], Session]) -> Session:
-    """Apply `change` to the present session and store it; it is applied again when another update came between."""
-    raise NotImplementedError
-
-
-async def clear(play: Play, session: str) -> None:
-    """Forget the session."""
-    raise NotImplementedError
+    return ids.derive("SES", f"{player_id}:{chat_id}:{thread_id or 0}")

@@ -48,7 +48,7 @@ async def view(play: Play, game_id: str) -> GameState | None:
         page = await page_after(play, game_id, last)
         if page:
             state = state.apply_all(event_of(item) for item in page if isinstance(item, StreamRecord))
-            last = page[-1].id if isinstance(page[-1], Malformed) else ids.parse(page[-1].id).stream_id
+            last = place(page[-1])
             if state.opened is not None:
                 play.folds.put(game_id, Folded(state, last))
         if len(page) < PAGE:
@@ -77,6 +77,17 @@ def record_of(found: streams.Record) -> StreamRecord | Malformed:
         return record
     except (KeyError, ValueError) as error:
         return Malformed(found.stream_id, dict(found.fields), f"{type(error).__name__}: {error}")
+
+
+def place(item: StreamRecord | Malformed) -> str:
+    """The stream's own id of a record."""
+    return item.id if isinstance(item, Malformed) else ids.parse(item.id).stream_id
+
+
+def raw(item: StreamRecord | Malformed) -> bytes:
+    """A record as JSON for somebody to look at; bytes that are no text are escaped."""
+    fields = item.fields if isinstance(item, Malformed) else {"kind": item.kind.encode(), "game": item.game.encode()}
+    return msgspec.json.encode({name: value.decode(errors="backslashreplace") for name, value in fields.items()})
 
 
 def event_of(record: StreamRecord) -> Event:

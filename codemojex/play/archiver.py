@@ -1,0 +1,191 @@
+"""Hands finished games to the durable store, and only then lets go of their live copy.
+
+Per game: read the whole stream in bounded pages, fold it into rows, commit rows, segments and watermark, then trim the
+stream by id up to the watermark and shorten the life of the game's keys. Every step may be repeated or raced by
+another archiver. The index of settled games is the list of work: nothing is lost while the store is down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Literal
+
+from codemojex.engine import ids, streams
+from codemojex.engine.errors import ConnectionFault, ServerError
+from codemojex.engine.records import following
+from codemojex.game.fold import FoldError, GameState
+from codemojex.store.archive import AlreadyFolded, Conflict, Folded, fold_game, read_watermark
+from codemojex.store.errors import StoreUnavailable
+from codemojex.store.history import read_records
+from codemojex.store.records import ArchivedGame, StreamRecord, Watermark
+
+from . import games, keys, players, rooms, rows, views
+from .context import Play
+
+SWEEP_S = 60.0
+FEED_KEEP = 10_000  # records that stay on a feed although every group has read them
+QUARANTINE_KEEP = 10_000
+_SEGMENT = 10_000  # records of one segment
+_BATCH = 100  # games of one look at the index
+_ROUNDS = 5  # how often a lost swap is tried again at once
+_LONGEST_PAUSE_S = 60.0
+_log = logging.getLogger(__name__)
+
+Outcome = Literal["archived", "already", "refused", "gone"]
+
+
+class Archiver:
+    """Archives settled games until `stop`; `wake` it when there may be one."""
+
+    def __init__(self, play: Play, *, sweep_s: float = SWEEP_S) -> None:
+        self._play = play
+        self._sweep_s = sweep_s
+        self._wake = asyncio.Event()
+        self._stopped = False
+
+    def wake(self) -> None:
+        """Look at the index now."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Let `run` return after the game at hand."""
+        self._stopped = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Sweep at the start, at every `wake` and every minute; pause and try again while a server is away."""
+        pause_s = 0.5
+        while not self._stopped:
+            self._wake.clear()
+            try:
+                await sweep(self._play)
+                pause_s, wait_s = 0.5, self._sweep_s
+            except (StoreUnavailable, ConnectionFault, ServerError) as error:
+                _log.warning("archiving pauses for %.1f s: %s", pause_s, error)
+                await asyncio.sleep(pause_s if not self._stopped else 0)
+                pause_s, wait_s = min(_LONGEST_PAUSE_S, pause_s * 2), 0.0
+            if wait_s and not self._stopped:
+                try:
+                    async with asyncio.timeout(wait_s):
+                        await self._wake.wait()
+                except TimeoutError:
+                    pass
+
+
+async def sweep(play: Play) -> int:
+    """Archive every game of the index and trim the feeds; how many games were archived by this call."""
+    done = 0
+    for queue in keys.queues(play.options):
+        index = keys.complete(queue)
+        skip = 0
+        while waiting := await play.bus.execute("ZRANGE", index, skip, skip + _BATCH - 1):
+            for raw in waiting:
+                if await archive(play, raw.decode()) == "archived":
+                    done += 1
+            left = await play.bus.execute("ZRANGE", index, skip, skip + _BATCH - 1)
+            skip += len(set(waiting) & set(left))
+        await streams.trim(play.bus, queue, keys.FEED, streams.MaxLen(FEED_KEEP, approx=True))
+    return done
+
+
+async def archive(play: Play, game_id: str) -> Outcome:
+    """Archive one settled game. Calling it again changes nothing. Raises StoreUnavailable, after which repeat it."""
+    queue = keys.queue(play.options, game_id)
+    for _ in range(_ROUNDS):
+        reached = await read_watermark(play.store, queue, game_id)
+        records = await _live(play, game_id, reached)
+        if not records:
+            outcome: Outcome = "already" if reached else "gone"
+            await _let_go(play, game_id, reached)
+            return outcome
+        earlier = await read_records(play.store, game_id) if reached else []
+        game = await _rows(play, game_id, [*earlier, *records])
+        for first in range(0, len(records), _SEGMENT):
+            page = records[first : first + _SEGMENT]
+            last = first + _SEGMENT >= len(records)
+            answer = await fold_game(play.store, queue, game_id, page, game if last else None, reached)
+            match answer:
+                case Folded(watermark) | AlreadyFolded(watermark):
+                    reached = watermark
+                case Conflict(kind="moved"):
+                    break
+                case Conflict():
+                    _log.error("game %s cannot be archived (%s): %s", game_id, answer.kind, answer.detail)
+                    await _set_aside(play, game_id)
+                    return "refused"
+        else:
+            await _let_go(play, game_id, reached)
+            return "archived"
+    _log.warning("game %s is being archived by somebody else", game_id)
+    return "already"
+
+
+async def _live(play: Play, game_id: str, reached: Watermark | None) -> list[StreamRecord]:
+    """The good records above the watermark; the others go to the quarantine and are passed over."""
+    last = ids.parse(reached.id).stream_id if reached else ""
+    records: list[StreamRecord] = []
+    for _ in range(views.MAX_PAGES):
+        page = await views.page_after(play, game_id, last)
+        for item in page:
+            if isinstance(item, views.Malformed) or item.game != game_id:
+                await _quarantine(play, game_id, item)
+            else:
+                records.append(item)
+        if len(page) < views.PAGE:
+            break
+        last = views.place(page[-1])
+    return records
+
+
+async def _rows(play: Play, game_id: str, records: list[StreamRecord]) -> ArchivedGame | None:
+    try:
+        state = GameState().apply_all(views.event_of(record) for record in records)
+        room_id = state.opened.room if state.opened else None
+        room = await rooms.get(play, room_id) if room_id else None
+        people = await players.get_many(play, rows.players_of(state))
+        game = rows.archived_game(game_id, records, state, room, people)
+    except FoldError as error:
+        _log.error("game %s is archived without rows, its stream makes no game: %s", game_id, error)
+        return None
+    if game is None:
+        _log.error("game %s is archived without rows: its stream lacks the opening or the close", game_id)
+    return game
+
+
+async def _let_go(play: Play, game_id: str, reached: Watermark | None) -> None:
+    """After the commit: trim by id up to the watermark, shorten the life of the rest, take it off the index."""
+    queue = keys.queue(play.options, game_id)
+    if reached is not None:
+        await streams.set_archived(play.bus, queue, game_id, reached.id)
+        keep_from = ids.from_stream_id("EVT", following(ids.parse(reached.id).stream_id))
+        await streams.trim(play.bus, queue, game_id, streams.MinId(keep_from))
+    game = await games.refresh(play, game_id)
+    room_id = game.room if game else None
+    if room_id is not None:
+        keep_ms = play.options.archived_keep_ms
+        await play.bus.pipeline([("PEXPIRE", key, keep_ms, "LT") for key in keys.expiring(play.options, game_id, room_id)])
+    await play.bus.execute("ZREM", keys.complete(queue), game_id)
+
+
+async def _set_aside(play: Play, game_id: str) -> None:
+    """A game that the store will never take: keep its live copy for an operator, out of the archiver's way."""
+    queue = keys.queue(play.options, game_id)
+    game = await games.refresh(play, game_id)
+    if game is not None:
+        keep_ms = play.options.mapping_keep_ms
+        await play.bus.pipeline([("PEXPIRE", key, keep_ms) for key in keys.expiring(play.options, game_id, game.room)])
+    await play.bus.execute("ZADD", keys.refused(queue), play.clock.now_ms(), game_id)
+    await play.bus.execute("PEXPIRE", keys.refused(queue), play.options.mapping_keep_ms)
+    await play.bus.execute("ZREM", keys.complete(queue), game_id)
+
+
+async def _quarantine(play: Play, game_id: str, item: views.Malformed | StreamRecord) -> None:
+    """Keep a bad record aside, once; beyond `QUARANTINE_KEEP` it is only logged."""
+    key = keys.quarantine(keys.queue(play.options, game_id))
+    why = item.error if isinstance(item, views.Malformed) else f"it belongs to game {item.game}"
+    _log.error("record %s of game %s is not an event and is left out: %s", views.place(item), game_id, why)
+    if await play.bus.execute("HLEN", key) < QUARANTINE_KEEP:
+        raw = views.raw(item)
+        await play.bus.execute("HSETNX", key, f"{game_id}:{views.place(item)}", raw)
+        await play.bus.execute("PEXPIRE", key, play.options.mapping_keep_ms)

@@ -1,0 +1,7 @@
+--- board_sent: see keep_sent; as part of the acknowledgement of the job that sent the board
+--- Keys: sent
+--- Args: chat id, message id, digest, now ms, keep ms
+--- Returns: 1, or 0 when a newer message is noted
+--- Refuses: nothing
+--- Include: keep_sent
+return keep_sent(KEYS[1], ARGV)

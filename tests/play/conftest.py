@@ -1,0 +1,35 @@
+"""Fixtures of the game's tests: a `Play` over a real Valkey and a real SQLite store, on queues of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from codemojex.engine.connector import Connector
+from codemojex.store import engine
+from codemojex.store.migrate import migrate
+from tests.play.table import GameTable
+
+
+@pytest.fixture
+async def bus(valkey_url: str) -> AsyncIterator[Connector]:
+    connector = await Connector.connect(valkey_url)
+    yield connector
+    await connector.close()
+
+
+@pytest.fixture
+async def durable(tmp_path: Path) -> AsyncIterator[engine.Store]:
+    url = f"sqlite+aiosqlite:///{tmp_path}/store.db"
+    await migrate(url)
+    store = await engine.open_store(url)
+    yield store
+    await engine.close(store)
+
+
+@pytest.fixture
+async def table(bus: Connector, queue: str, durable: engine.Store) -> GameTable:
+    """A room, people and everything that is needed to play in it."""
+    return await GameTable.lay(bus, queue, durable)

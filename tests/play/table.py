@@ -1,0 +1,132 @@
+"""A game table for tests: people, a room, and the queue worked step by step, so that a test decides what runs when."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from codemojex.engine import claims, settlement
+from codemojex.engine.clock import SystemClock
+from codemojex.engine.connector import Connector
+from codemojex.engine.ids import Minter
+from codemojex.engine.jobs import Job
+from codemojex.engine.outcome import Retry
+from codemojex.engine.settlement import Settlement, SettleVerdict
+from codemojex.game.events import Event
+from codemojex.game.fold import GameState
+from codemojex.game.presets import GameSettings, settings_for
+from codemojex.play import games, guesses, keys, players, rooms, scoring, views
+from codemojex.play.context import Options, Play
+from codemojex.play.games import Opened, Snapshot
+from codemojex.play.guesses import Accepted
+from codemojex.play.players import Player
+from codemojex.play.rooms import Room
+from codemojex.store.engine import Store
+from codemojex.store.records import StreamRecord
+
+LEASE_MS = 60_000
+_node = itertools.count(1)
+
+
+@dataclass
+class GameTable:
+    """One room with Ada, Boris and Chen; `claim`, `settle` and `work` move its queue."""
+
+    play: Play
+    room: Room
+    people: dict[str, Player]
+    requests: Any = field(default_factory=itertools.count)
+
+    @classmethod
+    async def lay(cls, bus: Connector, queue: str, store: Store, **options: Any) -> GameTable:
+        clock = SystemClock()
+        chosen = Options(guesses=queue, outbound=f"{queue}.out", **options)
+        play = Play(bus, Minter(next(_node) % 1000, clock), clock, store, options=chosen)
+        room = await rooms.room_for(play, -100_000 - next(_node), None, "group", "The Den")
+        people = {
+            name: await players.player_for(play, 1_000 + number, name, "en")
+            for number, name in enumerate(("Ada", "Boris", "Chen"))
+        }
+        return cls(play, room, people)
+
+    def with_options(self, **options: Any) -> GameTable:
+        """The same table under other options."""
+        return replace(self, play=replace(self.play, options=replace(self.play.options, **options)))
+
+    @property
+    def queue(self) -> str:
+        return keys.queue(self.play.options, self.room.id)
+
+    async def open(self, settings: GameSettings | None = None, *, request: str = "open-1", by: str = "Ada") -> Snapshot:
+        opened = await games.open_game(
+            self.play, self.room, self.people[by], settings or settings_for("quick", "race"), request
+        )
+        assert isinstance(opened, Opened)
+        return opened.game
+
+    async def secret(self, game: Snapshot) -> tuple[str, ...]:
+        raw = await self.play.bus.execute("HGET", keys.secret(self.queue, game.id), "tokens")
+        return msgspec.json.decode(raw, type=tuple[str, ...])
+
+    async def wrong(self, game: Snapshot, number: int = 1) -> tuple[str, ...]:
+        """A guess that is not the secret: the secret rotated by `number`."""
+        secret = await self.secret(game)
+        assert number % len(secret)
+        return secret[number % len(secret) :] + secret[: number % len(secret)]
+
+    async def guess(self, game: Snapshot, by: str, code: Sequence[str], request: str | None = None) -> Accepted:
+        answer = await self.submit(game, by, code, request)
+        assert isinstance(answer, Accepted), answer
+        return answer
+
+    async def submit(
+        self, game: Snapshot, by: str, code: Sequence[str], request: str | None = None
+    ) -> Accepted | guesses.Refused:
+        request = request or f"r{next(self.requests)}"
+        return await guesses.submit(self.play, game, self.people[by], code, request)
+
+    async def claim(self, n: int = 100) -> Sequence[Job]:
+        return (await claims.claim_many(self.play.bus, self.queue, n, LEASE_MS)).jobs
+
+    async def settle(self, jobs: Sequence[Job]) -> list[SettleVerdict]:
+        """Handle the jobs and settle them, in the order given."""
+        outcomes = await scoring.work(self.play, jobs)
+        assert not any(isinstance(outcome, Retry) for outcome in outcomes), outcomes
+        items = [Settlement(job.id, job.token, outcome) for job, outcome in zip(jobs, outcomes, strict=True) if outcome]
+        verdicts = await settlement.settle_many(self.play.bus, self.queue, items, effects=scoring.effects())
+        assert not any(isinstance(verdict, settlement.EffectFailure) for verdict in verdicts), verdicts
+        return verdicts
+
+    async def work(self) -> list[Any]:
+        """Work the queue until nothing can be claimed; the replies of all effects."""
+        replies: list[Any] = []
+        for _ in range(1_000):
+            jobs = await self.claim()
+            if not jobs:
+                return replies
+            replies += [getattr(verdict, "reply", None) for verdict in await self.settle(jobs)]
+        raise AssertionError("the queue never becomes empty")
+
+    async def state(self, game: Snapshot) -> GameState:
+        state = await views.view(self.play, game.id)
+        assert state is not None
+        return state
+
+    async def fresh(self, game: Snapshot) -> Snapshot:
+        found = await games.refresh(self.play, game.id)
+        assert found is not None
+        return found
+
+    async def records(self, game: Snapshot) -> list[StreamRecord]:
+        page = await views.page_after(self.play, game.id, "")
+        return [record for record in page if isinstance(record, StreamRecord)]
+
+    async def events(self, game: Snapshot) -> list[Event]:
+        return [views.event_of(record) for record in await self.records(game)]
+
+    async def kinds(self, game: Snapshot) -> list[str]:
+        return [record.kind for record in await self.records(game)]
