@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import event, select, update
@@ -16,6 +17,8 @@ from codemojex.store.errors import SegmentDamaged
 from codemojex.store.records import StreamRecord, Watermark
 from codemojex.store.tables import SegmentRow, Tables
 from tests.store.games import QUEUE, game, new_id, player, records, room
+
+CHECKOUT = Path(__file__).parents[2]
 
 
 async def fold(store, rows, page, expected=None):
@@ -176,7 +179,7 @@ asyncio.run(main())
 """
     empty = await contents(store)
     async with asyncio.timeout(30):
-        killed = await asyncio.create_subprocess_exec(sys.executable, "-c", program, database_url)
+        killed = await asyncio.create_subprocess_exec(sys.executable, "-c", program, database_url, cwd=CHECKOUT)
         assert await killed.wait() == 9
     assert await contents(store) == empty
     rows = game()

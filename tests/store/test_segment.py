@@ -3,7 +3,7 @@
 import hashlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codemojex.store import segment
@@ -29,17 +29,20 @@ def sequences(draw) -> list[StreamRecord]:
     ]
 
 
+@settings(max_examples=40, deadline=None)
 @given(sequences())
 def test_what_is_sealed_comes_back(sealed):
     assert segment.decode(segment.encode(sealed)) == sealed
 
 
+@settings(max_examples=40, deadline=None)
 @given(sequences())
 def test_the_same_records_give_the_same_bytes_in_whatever_order_their_data_was_built(sealed):
     rebuilt = [StreamRecord(r.id, r.kind, r.v, r.game, dict(sorted(r.data.items(), reverse=True))) for r in sealed]
     assert segment.encode(rebuilt) == segment.encode(sealed)
 
 
+@settings(max_examples=40, deadline=None)
 @given(sequences(), st.data())
 def test_any_changed_byte_is_detected(sealed, data):
     packed = bytearray(segment.encode(sealed))
