@@ -1,0 +1,342 @@
+"""Consumer groups: every record of a stream reaches one handler of the group at least once.
+
+A reader first finishes what it left behind, takes over what dead readers left, and waits for new records without
+polling. Entries that fail are tried again, each alone and after a growing delay, so they do not block new ones;
+after a bounded number of deliveries they go to the stream's quarantine. Redelivered entries come out of order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from . import keyspace
+from .connector import Connector
+from .errors import ConnectionFault, EngineError, InvalidValue, ServerError
+from .records import Record, record
+from .scripts import ENGINE
+
+Handler = Callable[[list[Record]], Awaitable[Collection[str] | None]]
+Observe = Callable[[str, dict[str, object]], None]
+
+_QUARANTINE = ENGINE.script("stream_quarantine")
+_DROP_CONSUMERS = ENGINE.script("stream_drop_consumers")
+_QUARANTINE_NODE = 1023
+_QUARANTINE_TTL_MS = 30 * 86_400_000
+_MAX_ERROR = 2_000
+_MAX_PAUSE_MS = 5_000
+_GROUP_GONE = ("NOGROUP", "UNBLOCKED")
+_HOPELESS = ("WRONGTYPE", "NOPERM")
+
+
+class TryLater(Exception):
+    """Raised by a handler whose surroundings failed, not the entries: they come again and no delivery is charged."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOptions:
+    """How a reader reads. Times are milliseconds.
+
+    `start`: where a group begins that does not exist yet, `head` (all records) or `new`. `batch`: most records in
+    one call of the handler. `max_deliveries`: after so many an entry is poison. `claim_idle_ms`: a reader that does
+    not touch its entries for so long is dead; a living one touches them at a third of it. `block_ms`: longest wait
+    for new records in one command. `drop_idle_ms`: silent readers without entries are forgotten after so long.
+    """
+
+    start: str = "head"
+    batch: int = 100
+    max_deliveries: int = 5
+    retry_base_ms: int = 500
+    retry_cap_ms: int = 30_000
+    claim_idle_ms: int = 30_000
+    block_ms: int = 5_000
+    handler_timeout_ms: int = 60_000
+    drop_idle_ms: int = 600_000
+    quarantine_len: int = 1_000
+
+    def __post_init__(self) -> None:
+        if self.start not in ("head", "new"):
+            raise InvalidValue(f"start {self.start!r} is unknown: use 'head' or 'new'")
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if name != "start" and value < 1:
+                raise InvalidValue(f"{name} {value} is out of range: it must be at least 1")
+        if self.batch > 1_000:
+            raise InvalidValue(f"batch {self.batch} is out of range: it must lie in 1..1000")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    id: str
+    idle_ms: int
+    deliveries: int
+
+
+class GroupReader:
+    """One consumer of a group. `consumer` must be unique among living readers; a restarted one may keep its name.
+
+    `handler` gets a list of records and returns None when all are done, or the ids of those that failed (a mapping
+    may add their error texts). What it raises fails the whole list, except `TryLater` and connection faults, which
+    charge nothing. `observe(event, data)` hears of everything that an operator wants to see.
+    """
+
+    def __init__(  # noqa: PLR0917  # the five names say which entries, the sixth what to do with them
+        self,
+        bus: Connector,
+        queue: str,
+        stream: str,
+        group: str,
+        consumer: str,
+        handler: Handler,
+        *,
+        options: GroupOptions | None = None,
+        observe: Observe | None = None,
+    ) -> None:
+        self._bus = bus
+        self._key = keyspace.of(queue).stream(stream)
+        self._group = group
+        self._consumer = consumer
+        self._handler = handler
+        self._options = options or GroupOptions()
+        self._observe = observe or _ignore
+        self._stop = asyncio.Event()
+        self._last_seen = ""  # where a group that vanished is created again
+        self._claim_cursor = "0-0"
+        self._claim_at = 0.0
+        self._retry_at = math.inf  # nothing failed yet
+        self._retry_from = "-"
+        self._next_retry_ms = math.inf
+
+    def stop(self) -> None:
+        """Finish the handler's present call, then let `run` return."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Read until `stop`. Survives lost servers and vanished groups; raises only what no retry can mend."""
+        faults = 0
+        fresh = True  # of a start, a lost answer or a hindered handler: what is pending here comes before new records
+        while not self._stop.is_set():
+            try:
+                if fresh:
+                    await self._create()
+                    await self._whole_backlog()
+                    fresh = False
+                await self._turn()
+                faults = 0
+            except (EngineError, TryLater) as error:
+                if str(error).startswith(_HOPELESS):
+                    raise
+                fresh = True
+                if str(error).startswith(_GROUP_GONE):
+                    self._tell("recreated", error=str(error))
+                    continue
+                faults += 1
+                self._tell("later" if isinstance(error, TryLater) else "fault", error=str(error))
+                cap_ms = min(self._options.retry_base_ms * 2 ** min(faults - 1, 20), _MAX_PAUSE_MS)
+                await self._until_stop(asyncio.sleep(random.uniform(0.5, 1.0) * cap_ms / 1000))
+        try:
+            await self._whole_backlog(untried_only=True)  # what an abandoned wait may have handed out
+        except (EngineError, TryLater) as error:
+            self._tell("fault", error=str(error))
+
+    async def _turn(self) -> None:
+        if time.monotonic() >= self._retry_at:
+            await self._due_backlog()
+        if time.monotonic() >= self._claim_at:
+            await self._claim()
+        wait_s = min(self._retry_at, self._claim_at) - time.monotonic()
+        block_ms = max(1, int(min(self._options.block_ms, wait_s * 1000)))
+        entries = await self._until_stop(self._new(block_ms))
+        if entries:
+            await self._handle(entries)
+
+    async def _create(self) -> None:
+        start = self._last_seen or ("0" if self._options.start == "head" else "$")
+        try:
+            await self._bus.execute("XGROUP", "CREATE", self._key, self._group, start, "MKSTREAM")
+        except ServerError as error:
+            if not str(error).startswith("BUSYGROUP"):
+                raise
+
+    async def _new(self, block_ms: int) -> list[Record]:
+        command = ("XREADGROUP", "GROUP", self._group, self._consumer, "COUNT", self._options.batch, "BLOCK", block_ms)
+        reply = await self._bus.blocking(*command, "STREAMS", self._key, ">", wait_s=block_ms / 1000)
+        if not reply:
+            return []
+        [entries] = reply.values()
+        self._last_seen = entries[-1][0].decode()
+        return [record(entry_id, pairs) for entry_id, pairs in entries]
+
+    async def _whole_backlog(self, untried_only: bool = False) -> None:
+        """Every entry that is pending here, once, page by page, due or not; `untried_only`: delivered at most once."""
+        start = "-"
+        while True:
+            page = await self._pending(start)
+            await self._again({p.id: p.deliveries for p in page if p.deliveries <= 1 or not untried_only})
+            if len(page) < self._options.batch or (self._stop.is_set() and not untried_only):
+                return
+            start = "(" + page[-1].id
+
+    async def _due_backlog(self) -> None:
+        """One page of the entries that are pending here, those of it whose delay is over."""
+        page = await self._pending(self._retry_from)
+        waits = {p.id: self._delay_ms(p.deliveries) - p.idle_ms for p in page}
+        self._next_retry_ms = min(self._next_retry_ms, *(w for w in waits.values() if w > 0), math.inf)
+        if len(page) == self._options.batch:
+            self._retry_from = "(" + page[-1].id
+        else:  # the sweep is over: sleep until the first of all is due
+            self._retry_at = time.monotonic() + self._next_retry_ms / 1000
+            self._retry_from, self._next_retry_ms = "-", math.inf
+        await self._again({p.id: p.deliveries for p in page if waits[p.id] <= 0})
+
+    async def _pending(self, start: str) -> list[_Pending]:
+        command = ("XPENDING", self._key, self._group, start, "+", self._options.batch, self._consumer)
+        return [_Pending(i.decode(), idle_ms, n) for i, _, idle_ms, n in await self._bus.execute(*command)]
+
+    def _delay_ms(self, deliveries: int) -> int:
+        return min(self._options.retry_base_ms * 2 ** min(max(deliveries - 1, 0), 20), self._options.retry_cap_ms)
+
+    async def _again(self, due: Mapping[str, int]) -> None:
+        """Take the entries again, which counts as a delivery and acknowledges those that were trimmed."""
+        if due:
+            claimed = await self._bus.execute("XCLAIM", self._key, self._group, self._consumer, 0, *due)
+            await self._redeliver([record(i, pairs, due.get(i.decode(), 1) + 1) for i, pairs in claimed if pairs])
+
+    async def _claim(self) -> None:
+        """Take over one page of what silent readers hold, and forget readers that are silent and hold nothing."""
+        idle_ms = self._options.claim_idle_ms
+        command = ("XAUTOCLAIM", self._key, self._group, self._consumer, idle_ms, self._claim_cursor)
+        cursor, claimed, trimmed = await self._bus.execute(*command, "COUNT", self._options.batch)
+        self._claim_cursor = cursor.decode()
+        done = self._claim_cursor == "0-0"
+        self._claim_at = time.monotonic() + (random.uniform(0.5, 1.0) * idle_ms / 2000 if done else 0)
+        if trimmed:
+            self._tell("trimmed", count=len(trimmed))
+        counts = await self._bus.pipeline([("XPENDING", self._key, self._group, i, i, 1) for i, _ in claimed])
+        found = [
+            record(entry_id, pairs, count[0][3] if count and not isinstance(count, EngineError) else 1)
+            for (entry_id, pairs), count in zip(claimed, counts, strict=True)
+        ]
+        if found:
+            self._tell("claimed", count=len(found))
+            await self._redeliver(found)
+        if done:
+            args = [self._group, self._consumer, self._options.drop_idle_ms]
+            if dropped := await self._bus.run(_DROP_CONSUMERS, [self._key], args):
+                self._tell("consumers_dropped", consumers=[name.decode() for name in dropped])
+
+    async def _redeliver(self, records: list[Record]) -> None:
+        """Entries that were out before are handled one by one, so that a bad one fails alone."""
+        untried = [r for r in records if r.deliveries <= 1]
+        if untried:
+            await self._handle(untried)
+        for entry in records:
+            if entry.deliveries > self._options.max_deliveries:
+                await self._quarantine(entry, "delivered too often without an answer")
+            elif entry.deliveries > 1 and not self._stop.is_set():
+                await self._handle([entry])
+
+    async def _handle(self, records: list[Record]) -> None:
+        failed: Mapping[str, str]
+        try:
+            failed = await self._call(records)
+        except (TryLater, ConnectionFault):
+            await self._uncharge(records)
+            raise
+        except Exception as error:  # whatever a handler raises is the entries' failure
+            failed = dict.fromkeys((r.id for r in records), f"{type(error).__name__}: {error}"[:_MAX_ERROR])
+        done = [r for r in records if r.id not in failed]
+        if done:
+            await self._bus.execute("XACK", self._key, self._group, *[r.stream_id for r in done])
+            self._tell("handled", count=len(done))
+        for entry in records:
+            if entry.id in failed:
+                self._tell("failed", id=entry.id, deliveries=entry.deliveries, error=failed[entry.id])
+                if entry.deliveries >= self._options.max_deliveries:
+                    await self._quarantine(entry, failed[entry.id])
+                else:
+                    due = time.monotonic() + self._delay_ms(entry.deliveries) / 1000
+                    self._retry_at = min(self._retry_at, due)
+
+    async def _call(self, records: list[Record]) -> Mapping[str, str]:
+        """The handler's answer as error texts by id, while the entries are kept from being taken over."""
+        problem: BaseException | None = None
+        answer: Collection[str] | None = None
+        async with asyncio.TaskGroup() as tasks:
+            keeper = tasks.create_task(self._keep([r.stream_id for r in records]))
+            try:
+                async with asyncio.timeout(self._options.handler_timeout_ms / 1000):
+                    answer = await self._handler(records)
+            except Exception as error:
+                problem = error
+            finally:
+                keeper.cancel()
+        if problem is not None:
+            raise problem
+        if isinstance(answer, Mapping):
+            texts = cast(Mapping[str, object], answer)
+            return {entry_id: str(text)[:_MAX_ERROR] for entry_id, text in texts.items()}
+        return dict.fromkeys(answer or (), "the handler reported a failure")
+
+    async def _keep(self, stream_ids: list[str]) -> None:
+        while True:
+            await asyncio.sleep(self._options.claim_idle_ms / 3000)
+            try:
+                await self._bus.execute("XCLAIM", self._key, self._group, self._consumer, 0, *stream_ids, "JUSTID")
+            except EngineError as error:
+                self._tell("fault", error=str(error))
+
+    async def _uncharge(self, records: list[Record]) -> None:
+        """Take the present delivery off the entries' counts."""
+        take = ("XCLAIM", self._key, self._group, self._consumer, 0)
+        await self._bus.pipeline(
+            [(*take, r.stream_id, "IDLE", 0, "RETRYCOUNT", max(r.deliveries - 1, 0), "JUSTID") for r in records]
+        )
+
+    async def _quarantine(self, entry: Record, error: str) -> None:
+        options = self._options
+        args = [self._group, entry.stream_id, error, entry.deliveries]
+        args += [options.quarantine_len, _QUARANTINE_TTL_MS, _QUARANTINE_NODE]
+        await self._bus.run(_QUARANTINE, [self._key, self._key + ":quarantine"], args)
+        self._tell("quarantined", id=entry.id, deliveries=entry.deliveries, error=error)
+
+    async def _until_stop(self, work: Coroutine[Any, Any, list[Record] | None]) -> list[Record] | None:
+        """The result of `work`, or None when `stop` came first."""
+        problem: Exception | None = None
+        result: list[Record] | None = None
+
+        async def guarded() -> None:
+            nonlocal problem, result
+            try:
+                result = await work
+            except Exception as error:
+                problem = error
+
+        async with asyncio.TaskGroup() as tasks:
+            worker, stopped = tasks.create_task(guarded()), tasks.create_task(self._stop.wait())
+            await asyncio.wait((worker, stopped), return_when=asyncio.FIRST_COMPLETED)
+            worker.cancel()
+            stopped.cancel()
+        if problem is not None:
+            raise problem
+        return result
+
+    def _tell(self, event: str, **data: object) -> None:
+        self._observe(f"group.{event}", {"stream": self._key, "group": self._group, **data})
+
+
+async def read_quarantine(bus: Connector, queue: str, stream: str, count: int = 100) -> list[Record]:
+    """The newest quarantined records: `stream_id`, `group`, `error`, `deliveries`, the original as `field:<name>`."""
+    entries = await bus.execute(
+        "XREVRANGE", keyspace.of(queue).stream(stream) + ":quarantine", "+", "-", "COUNT", count
+    )
+    return [record(entry_id, pairs) for entry_id, pairs in entries]
+
+
+def _ignore(event: str, data: dict[str, object]) -> None:
+    """The observer of those who gave none."""
