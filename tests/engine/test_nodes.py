@@ -1,0 +1,145 @@
+"""Node numbers: never two holders at once, no minting without a lease, dead ones come back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from codemojex.engine import ids
+from codemojex.engine.connector import Connector
+from codemojex.engine.errors import InvalidValue, LeaseLost, OutOfNodes
+from codemojex.engine.nodes import NODE_COUNT, NodeLease
+
+
+@pytest.fixture
+async def bus(valkey_url: str) -> AsyncIterator[Connector]:
+    bus = await Connector.connect(valkey_url)
+    yield bus
+    await bus.close()
+
+
+@pytest.fixture
+def key(queue: str) -> str:
+    return f"{{{queue}}}:nodes"
+
+
+async def fill(bus: Connector, key: str, but: set[int], until_ms: int) -> None:
+    """Lease every number but some to somebody until that server time."""
+    pairs = [part for node in range(NODE_COUNT) if node not in but for part in (node, f"{until_ms}:other")]
+    await bus.execute("HSET", key, *pairs)
+
+
+async def now_ms(bus: Connector) -> int:
+    seconds, micros = await bus.execute("TIME")
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+async def until_lost(lease: NodeLease) -> None:
+    async with asyncio.timeout(5):
+        while not lease.lost:
+            await asyncio.sleep(0.01)
+
+
+async def test_no_two_holders_share_a_number(bus: Connector, key: str) -> None:
+    async with AsyncExitStack() as stack:
+        leases = [await stack.enter_async_context(NodeLease(bus, key=key)) for _ in range(60)]
+        nodes = [lease.node for lease in leases]
+        assert len(set(nodes)) == 60
+        assert all(0 <= node < 1008 for node in nodes)
+        minted = [lease.minter.mint("JOB") for lease in leases for _ in range(20)]
+        assert len(set(minted)) == 1200
+        assert [ids.parse(i).node for i in minted[::20]] == nodes
+
+
+async def test_the_last_free_number_is_found_and_then_the_error_is_clear(bus: Connector, key: str) -> None:
+    await fill(bus, key, {777}, await now_ms(bus) + 60_000)
+    async with NodeLease(bus, key=key) as lease:
+        assert lease.node == 777
+        with pytest.raises(OutOfNodes, match="1008 node numbers"):
+            await NodeLease(bus, key=key).__aenter__()
+
+
+async def test_a_number_rests_after_its_lease_and_is_free_again_then(bus: Connector, key: str) -> None:
+    now = await now_ms(bus)
+    await fill(bus, key, {5, 6}, now + 60_000)
+    await bus.execute("HSET", key, 5, f"{now - 5_000}:dead", 6, f"{now - 20_000}:dead")
+    async with NodeLease(bus, key=key, rest_ms=10_000) as lease:
+        assert lease.node == 6
+    with pytest.raises(OutOfNodes):
+        await NodeLease(bus, key=key, rest_ms=10_000).__aenter__()
+    async with NodeLease(bus, key=key, rest_ms=0) as lease:
+        assert lease.node in (5, 6)
+
+
+async def test_a_lease_outlives_its_length_by_renewal(bus: Connector, key: str) -> None:
+    async with NodeLease(bus, key=key, lease_ms=90, rest_ms=0) as lease:
+        node = lease.node
+        started = time.monotonic()
+        while time.monotonic() - started < 0.4:
+            await asyncio.sleep(0.02)
+            lease_end, _, _ = (await bus.execute("HGET", key, node)).decode().partition(":")
+            assert int(lease_end) > await now_ms(bus)
+        assert lease.node == node
+
+
+async def test_the_table_of_leases_expires_with_its_last_lease(bus: Connector, key: str) -> None:
+    async with NodeLease(bus, key=key, lease_ms=1_000, rest_ms=500):
+        assert 0 < await bus.execute("PTTL", key) <= 3_000
+
+
+async def test_nothing_is_minted_once_the_lease_is_over(start_valkey: Any) -> None:
+    server = start_valkey()
+    bus = await Connector.connect(server.url, timeout_s=0.2)
+    try:
+        async with NodeLease(bus, lease_ms=100) as lease:
+            minter = lease.minter
+            minter.mint("JOB")
+            server.pause()
+            await until_lost(lease)
+            with pytest.raises(LeaseLost, match="no longer leased"):
+                minter.mint("JOB")
+            with pytest.raises(LeaseLost):
+                _ = lease.node
+            server.resume()
+            async with asyncio.timeout(5):
+                while lease.lost:
+                    await asyncio.sleep(0.01)
+            minter.mint("JOB")
+    finally:
+        server.resume()
+        await bus.close()
+
+
+async def test_a_number_that_went_to_somebody_else_is_replaced_by_a_fresh_one(bus: Connector, key: str) -> None:
+    seen: list[str] = []
+    async with NodeLease(bus, key=key, lease_ms=60, observe=lambda event, data: seen.append(event)) as lease:
+        stolen, minter = lease.node, lease.minter
+        await bus.execute("HSET", key, stolen, f"{await now_ms(bus) + 60_000}:thief")
+        async with asyncio.timeout(5):
+            while seen.count("node.leased") < 2:
+                await asyncio.sleep(0.01)
+        assert lease.node != stolen
+        assert ids.parse(minter.mint("JOB")).node == lease.node
+    assert "node.lost" in seen
+    assert (await bus.execute("HGET", key, stolen)).endswith(b":thief")
+
+
+async def test_a_lease_given_back_holds_no_more(bus: Connector, key: str) -> None:
+    async with NodeLease(bus, key=key) as lease:
+        node, minter = lease.node, lease.minter
+    assert lease.lost
+    with pytest.raises(LeaseLost):
+        minter.mint("JOB")
+    lease_end, _, token = (await bus.execute("HGET", key, node)).decode().partition(":")
+    assert (int(lease_end) <= await now_ms(bus), token) == (True, "")
+
+
+def test_lengths_out_of_range_are_refused() -> None:
+    for options in ({"lease_ms": 5}, {"rest_ms": -1}):
+        with pytest.raises(InvalidValue):
+            NodeLease(None, **options)  # type: ignore[arg-type]
