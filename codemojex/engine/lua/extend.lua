@@ -1,7 +1,8 @@
 --- extend: renew the leases that are still held
 --- Keys: P
 --- Args: lease_ms, then id, token per lease
---- Returns: one of 'ok', 'stale', 'gone' per lease, in input order; only a job that is active under the token is renewed
+--- Returns: one of 'ok', 'stale', 'gone' per lease, in input order; only a job that is active under the token is
+---   renewed
 --- Refuses: nothing
 --- Include: now
 local P = KEYS[1]

@@ -1,7 +1,7 @@
 --- settle: end many attempts, each under its token, and claim for the free places in the same step
 --- Keys: P, then the keys of every effect
---- Args: items (msgpack: lists {id, token, kind, a, b, c, effect, first key, keys, first arg, args}), max_attempts, backoff,
----   n (0: claim nothing), lease_ms, max_bytes, then the args of every effect
+--- Args: items (msgpack: lists {id, token, kind, a, b, c, effect, first key, keys, first arg, args}), max_attempts,
+---   backoff, n (0: claim nothing), lease_ms, max_bytes, then the args of every effect
 --- Returns: now, a flat list of verdict, detail, reply per item (see settle_one), the claim (see claim)
 --- Refuses: nothing
 --- Include: now, admit_one, mint_event, append_events, claim, settle_one

@@ -2,8 +2,9 @@
 --- Keys: P
 --- Args: now, n, lease_ms, max_bytes, mode: 'all' (lanes and flat, what is due comes back first), 'flat', 'lane' (one
 ---   lane's turn) or 'whole' (one lane's backlog)
---- Returns: claim(...) -> limited_ms, next_due_ms (-1: nothing waits), paused (1 or 0), then per job: id, payload, token, lane, failures,
----   stalled, timeout_ms ('' for none); all in one flat list; the deadline of all is now + lease_ms
+--- Returns: claim(...) -> limited_ms, next_due_ms (-1: nothing waits), paused (1 or 0), then per job: id, payload,
+---   token, lane, failures, stalled, timeout_ms ('' for none); all in one flat list; the deadline of all is now +
+---   lease_ms
 --- Refuses: nothing
 --- Include: due, lane_turn
 local function claim(P, now, n, lease_ms, max_bytes, mode)

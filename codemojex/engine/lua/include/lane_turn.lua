@@ -1,7 +1,8 @@
 --- lane_turn: the next lane of the rota has its turn
 --- Keys: P
 --- Args: c: the claim under way (see claim)
---- Returns: lane_turn(P, c): up to `weight` heads of one lane; the lane then stands at the tail of the ring or has left it
+--- Returns: lane_turn(P, c): up to `weight` heads of one lane; the lane then stands at the tail of the ring or has
+---   left it
 --- Refuses: nothing
 --- Include: due, limiter, hand_out
 -- A weighted turn that the claim's own bounds cut short is kept: the lane goes back to the head with its credit.

@@ -1,15 +1,15 @@
 --- settle_one: end one attempt of one job, under its token
 --- Keys: P
---- Args: now, item: {id, token, kind, a, b, c}, run_effect: called after the fence and before the first write; kinds are
----   complete, retry (error, delay ms or nil, chance), delay (ms, due ms or nil), park (ms), discard (error), give_back;
----   max_attempts and backoff count where the row has none of its own
---- Returns: settle_one(...) -> verdict, detail, reply: 'settled' with the new state and the effect's reply, 'stale', 'gone',
----   'effect_failed' with the reason
+--- Args: now, item: {id, token, kind, a, b, c}, run_effect: called after the fence and before the first write; kinds
+---   are complete, retry (error, delay ms or nil, chance), delay (ms, due ms or nil), park (ms), discard (error),
+---   give_back; max_attempts and backoff count where the row has none of its own
+--- Returns: settle_one(...) -> verdict, detail, reply: 'settled' with the new state and the effect's reply, 'stale',
+---   'gone', 'effect_failed' with the reason
 --- Refuses: nothing: the verdict is a value, so that one bad item spoils no other
 --- Include: ring, schedule_at, bury, dedup, backoff
 local LIFE = { 'attempts', 'state', 'group', 'dedup', 'dedup_ms', 'failures', 'max_attempts', 'backoff' }
 
--- Take the job out of where it stands. A lease that lapsed left it waiting: a late holder of the token may still end it.
+-- Take the job out of where it stands. A lapsed lease left it waiting: a late holder of the token may still end it.
 local function leave(P, id, g)
   if redis.call('ZREM', P .. 'active', id) == 1 then
     if g then return release(P, g) end

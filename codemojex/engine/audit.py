@@ -1,0 +1,90 @@
+"""Does the queue's bookkeeping hold together? The oracle of the engine's tests, and an operator's second opinion.
+
+It walks every key of one queue in portions and checks: each row in exactly the set its state names, no id without a
+row, seats equal to jobs in flight, the ring equal to the lanes that may be served. Each portion is judged, and if
+asked repaired, in one step, so a busy queue raises no false alarm. It scans the server's keys: not for a hot path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+
+from . import ids, keyspace, lanes
+from .connector import Arg, Connector
+from .scripts import ENGINE
+
+_PORTION = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Something that must not be: `subject` is a job or lane id."""
+
+    subject: str
+    what: str
+
+
+async def audit(bus: Connector, queue: str, *, repair: bool = False) -> list[Violation]:
+    """Every violation found; with `repair` each was set right (run it again to see it gone)."""
+    space = keyspace.of(queue)
+    found: list[Violation] = []
+    rows, backlogs = await _keys(bus, space.prefix)
+
+    async def look(script: str, *args: Arg) -> None:
+        reply = await bus.run(ENGINE.script(script), (space.prefix,), (int(repair), *args))
+        pairs = zip(reply[::2], reply[1::2], strict=True)
+        found.extend(Violation(subject.decode(), what.decode()) for subject, what in pairs)
+
+    seen = set(rows)
+    for portion in _portions(rows):
+        await look("audit_jobs", "", *portion)
+    for lane, key in [("", space.key(name)) for name in ("active", "schedule", "dead", "pending")] + backlogs:
+        async for members in _members(bus, key):
+            fresh = [i for i in members if i not in seen]
+            if fresh:
+                await look("audit_jobs", lane, *fresh)
+    await look("audit_active")
+    known = sorted({*(await lanes.names(bus, queue, 1_000_000)), *(lane for lane, _ in backlogs)})
+    for portion in _portions(known):
+        await look("audit_lanes", *portion)
+    return found
+
+
+async def _keys(bus: Connector, prefix: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """The ids of every row, and every lane's name with its key."""
+    rows: list[str] = []
+    backlogs: list[tuple[str, str]] = []
+    async for key in _scan(bus, prefix):
+        rest = key[len(prefix) :]
+        if rest.startswith("job:") and ids.is_valid(rest[4:]):
+            rows.append(rest[4:])
+        elif rest.startswith("g:") and rest.endswith(":pending"):
+            backlogs.append((rest[2:-8], key))
+    return sorted(set(rows)), sorted(set(backlogs))
+
+
+async def _scan(bus: Connector, prefix: str) -> AsyncIterator[str]:
+    cursor = b"0"
+    while True:
+        cursor, keys = await bus.execute("SCAN", cursor, "MATCH", f"{prefix}*", "COUNT", 1000)
+        for key in keys:
+            yield key.decode()
+        if cursor == b"0":
+            return
+
+
+async def _members(bus: Connector, key: str) -> AsyncIterator[list[str]]:
+    cursor = b"0"
+    while True:
+        cursor, pairs = await bus.execute("ZSCAN", key, cursor, "COUNT", _PORTION)
+        members = sorted({member.decode() for member in pairs[::2]})
+        for start in range(0, len(members), _PORTION):
+            yield members[start : start + _PORTION]
+        if cursor == b"0":
+            return
+
+
+def _portions(names: Iterable[str]) -> list[list[str]]:
+    listed = list(names)
+    return [listed[i : i + _PORTION] for i in range(0, len(listed), _PORTION)]

@@ -1,0 +1,97 @@
+"""Limits that the claim itself keeps: rates, concurrency, ceilings.
+
+They live in the queue's `meta` hash, so every worker of every process honours them at once. Setting the same again
+changes nothing, not even what the current window has spent. A lane's own limits are in `lanes`.
+"""
+
+from __future__ import annotations
+
+from . import ids, keyspace
+from .connector import Arg, Connector
+from .errors import AtCeiling, InvalidValue
+from .scripts import ENGINE
+
+_MAX = 1_000_000_000
+
+
+async def set_rate(bus: Connector, queue: str, max_jobs: int, duration_ms: int) -> None:
+    """Hand out at most `max_jobs` in every fixed window of `duration_ms`."""
+    _between("max_jobs", max_jobs, 1)
+    _between("duration_ms", duration_ms, 1)
+    await _configure(bus, queue, limiter="window", max=max_jobs, duration=duration_ms, rate=None, burst=None)
+
+
+async def set_bucket(bus: Connector, queue: str, rate_per_s: float, burst: int) -> None:
+    """Hand out at most `burst + rate_per_s * T` jobs in any interval of T seconds (a token bucket)."""
+    _rate(rate_per_s, burst)
+    await _configure(bus, queue, limiter="bucket", rate=rate_per_s, burst=burst, max=None, duration=None)
+
+
+async def clear_rate(bus: Connector, queue: str) -> None:
+    """The queue has no rate of its own any more."""
+    await _configure(bus, queue, limiter=None, max=None, duration=None, rate=None, burst=None)
+
+
+async def set_lane_rate(
+    bus: Connector, queue: str, rate_per_s: float | None, burst: int = 1, *, lane: str | None = None
+) -> None:
+    """Pace every lane, or `lane` alone, as a token bucket; None removes it (a lane then follows the default)."""
+    if rate_per_s is not None:
+        _rate(rate_per_s, burst)
+    if lane is None:
+        await _configure(bus, queue, lane_rate=rate_per_s, lane_burst=None if rate_per_s is None else burst)
+        return
+    value = "" if rate_per_s is None else f"{rate_per_s}:{burst}"
+    await bus.run(ENGINE.script("lane_set"), (keyspace.of(queue).prefix,), (ids.require(lane), "rate", value))
+
+
+async def set_concurrency(bus: Connector, queue: str, n: int | None) -> None:
+    """At most `n` jobs of the whole queue in flight; None removes the ceiling."""
+    if n is not None:
+        _between("concurrency", n, 1)
+    await _configure(bus, queue, concurrency=n)
+
+
+async def set_default_lane_limit(bus: Connector, queue: str, n: int | None) -> None:
+    """At most `n` jobs in flight of each lane that has no limit of its own.
+
+    A lane takes the default when it gets work after it was empty and forgets it when it goes idle, so a change reaches
+    a busy lane only then.
+    """
+    if n is not None:
+        _between("lane_limit", n, 1)
+    await _configure(bus, queue, lane_limit=n)
+
+
+async def get_rate_limit_ttl(bus: Connector, queue: str, max_jobs: int = 0) -> int:
+    """How many ms until the queue's budget has a unit again, 0 when it has; spends nothing.
+
+    `max_jobs` above 0 asks about that many per window instead of the queue's own setting.
+    """
+    return await bus.run(ENGINE.script("rate_ttl"), (keyspace.of(queue).prefix,), (max_jobs,))
+
+
+async def require_seat(bus: Connector, queue: str) -> None:
+    """Raise AtCeiling when the queue's concurrency is used up; claims check it themselves."""
+    space = keyspace.of(queue)
+    ceiling, active = await bus.pipeline([("HGET", space.key("meta"), "concurrency"), ("ZCARD", space.key("active"))])
+    if ceiling is not None and 0 < int(ceiling) <= active:
+        raise AtCeiling(f"EMQRATE {active} jobs of queue {queue!r} are in flight, the ceiling is {int(ceiling)}")
+
+
+async def _configure(bus: Connector, queue: str, **fields: str | float | None) -> None:
+    args: list[Arg] = []
+    for name, value in fields.items():
+        args += [name, "" if value is None else value]
+    await bus.run(ENGINE.script("configure"), (keyspace.of(queue).prefix,), args)
+
+
+def _rate(rate_per_s: float, burst: int) -> None:
+    if not 0.0001 <= rate_per_s <= 1_000_000:
+        raise InvalidValue(f"rate_per_s={rate_per_s} is out of range: use 0.0001 to 1000000")
+    _between("burst", burst, 1)
+
+
+def _between(what: str, value: int, low: int) -> None:
+    if not low <= value <= _MAX:
+        raise InvalidValue(f"{what}={value} is out of range: use {low} to {_MAX}")

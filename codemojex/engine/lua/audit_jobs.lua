@@ -1,0 +1,55 @@
+--- audit_jobs: compare some jobs' rows with the sets they stand in, and set them right if asked
+--- Keys: P
+--- Args: repair (1 or 0), lane of the ids whose rows may be gone ('' for none), then at most 500 ids
+--- Returns: flat list of id, what is wrong
+--- Refuses: nothing
+--- Include: now, lane_visit
+local P, repair = KEYS[1], ARGV[1] == '1'
+local found = {}
+local STATE = { active = 'active', schedule = 'scheduled', dead = 'dead', pending = 'pending' }
+for i = 3, #ARGV do
+  local id = ARGV[i]
+  local row = P .. 'job:' .. id
+  local state, group = unpack(redis.call('HMGET', row, 'state', 'group'))
+  local lane = group or (ARGV[2] ~= '' and ARGV[2])
+  local sets = { 'active', 'schedule', 'dead', 'pending' }
+  if lane then sets[5] = 'g:' .. lane .. ':pending' end
+  local places = {}
+  for _, set in ipairs(sets) do
+    if redis.call('ZSCORE', P .. set, id) then places[#places + 1] = set end
+  end
+  local place, what = places[1], nil
+  if not state and place then
+    what = 'row: is gone, but the id stands in ' .. table.concat(places, ', ')
+  elseif #places > 1 then
+    what = 'row: stands in ' .. table.concat(places, ', ') .. ' at once'
+  elseif state and not place and state ~= 'awaiting_children' then
+    what = 'row: stands in no set, its state is ' .. state
+  elseif state and place and (STATE[place] or 'pending') ~= state then
+    what = 'row: stands in ' .. place .. ', but its state is ' .. state
+  elseif state and group and place == 'pending' then
+    what = 'row: stands in the flat backlog, but belongs to lane ' .. group
+  end
+  if what then
+    found[#found + 1] = id
+    found[#found + 1] = what
+    if repair then
+      -- One place stays: the one in flight, then the schedule, the dead letters, the backlog of its own kind.
+      for k = state and 2 or 1, #places do redis.call('ZREM', P .. places[k], id) end
+      if state and place and not (group and place == 'pending') then
+        redis.call('HSET', row, 'state', STATE[place] or 'pending')
+      elseif state then
+        redis.call('ZREM', P .. 'pending', id)
+        redis.call('HSET', row, 'state', 'pending')
+        if group then
+          lane_put(P, group, id, lane_active(P, group), false)
+        else
+          redis.call('ZADD', P .. 'pending', 0, id)
+          wake(P)
+        end
+      end
+      if lane then lane_visit(P, lane) end
+    end
+  end
+end
+return found

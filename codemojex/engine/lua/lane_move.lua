@@ -1,0 +1,17 @@
+--- lane_move: move a waiting job to another lane
+--- Keys: P
+--- Args: id, lane
+--- Returns: 'moved', 'noop' (it is there), 'not_found' (no such job, or it has no lane), 'not_pending'
+--- Refuses: nothing
+--- Include: lane_visit
+local P, id, to = KEYS[1], ARGV[1], ARGV[2]
+local row = P .. 'job:' .. id
+local from = redis.call('HGET', row, 'group')
+if not from then return 'not_found' end
+if from == to then return 'noop' end
+if redis.call('ZREM', P .. 'g:' .. from .. ':pending', id) == 0 then return 'not_pending' end
+redis.call('HSET', row, 'group', to)
+lane_put(P, to, id, lane_active(P, to), false)
+lane_visit(P, from)
+lane_freed(P, from, lane_active(P, from), false)
+return 'moved'

@@ -1,0 +1,46 @@
+--- obliterate: delete a paused queue, at most `budget` jobs per call
+--- Keys: P
+--- Args: force (1: also jobs in flight), budget
+--- Returns: 1 when more is left, 0 when nothing of the queue remains
+--- Refuses: EMQSTATE not paused; EMQSTATE active jobs present
+--- Include: erase
+local P, budget = KEYS[1], tonumber(ARGV[2])
+if redis.call('HEXISTS', P .. 'meta', 'paused') == 0 then return redis.error_reply('EMQSTATE not paused') end
+if ARGV[1] ~= '1' and redis.call('EXISTS', P .. 'active') == 1 then
+  return redis.error_reply('EMQSTATE active jobs present')
+end
+local function empty(set)
+  local ids = budget > 0 and redis.call('ZPOPMIN', set, budget) or {}
+  for i = 1, #ids, 2 do erase(P, ids[i]) end
+  budget = budget - #ids / 2
+end
+for _, set in ipairs({ 'active', 'pending', 'schedule', 'dead' }) do empty(P .. set) end
+-- Every lane with work is in one of these four; `first` names one of them, `forget` takes it out.
+local function lanes(key, first, forget)
+  local g = budget > 0 and first(key)
+  while g do
+    empty(P .. 'g:' .. g .. ':pending')
+    if budget <= 0 then return end
+    redis.call('DEL', P .. 'pace:' .. g)
+    forget(key, g)
+    budget = budget - 1
+    g = budget > 0 and first(key)
+  end
+end
+lanes(P .. 'ring', function(key) return redis.call('LINDEX', key, 0) end,
+  function(key) redis.call('LPOP', key) end)
+lanes(P .. 'paused', function(key) return redis.call('SRANDMEMBER', key) end,
+  function(key, g) redis.call('SREM', key, g) end)
+lanes(P .. 'resting', function(key) return redis.call('ZRANGE', key, 0, 0)[1] end,
+  function(key, g) redis.call('ZREM', key, g) end)
+lanes(P .. 'gactive', function(key) return redis.call('HRANDFIELD', key) end,
+  function(key, g) redis.call('HDEL', key, g) end)
+if budget <= 0 then return 1 end
+for _, name in ipairs(redis.call('ZRANGE', P .. 'repeat', 0, -1)) do redis.call('DEL', P .. 'repeat:' .. name) end
+for _, name in ipairs({
+  'metrics:completed', 'metrics:failed', 'metrics:completed:data', 'metrics:failed:data', 'glimit', 'gweight', 'grate',
+  'defaulted', 'credit', 'turns', 'wake', 'limiter', 'repeat', 'flow:outbox', 'meta',
+}) do
+  redis.call('DEL', P .. name)
+end
+return 0

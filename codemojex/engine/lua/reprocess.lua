@@ -1,0 +1,20 @@
+--- reprocess: give a dead letter another life, in its lane
+--- Keys: P
+--- Args: id
+--- Returns: 1, or 0 when there is no such job; the token goes on, failures and lapsed leases start anew
+--- Refuses: EMQSTATE not dead
+--- Include: due
+local P, id = KEYS[1], ARGV[1]
+local row = P .. 'job:' .. id
+if redis.call('EXISTS', row) == 0 then return 0 end
+if redis.call('ZREM', P .. 'dead', id) == 0 then return redis.error_reply('EMQSTATE not dead') end
+redis.call('HDEL', row, 'last_error', 'failures', 'stalled', 'expires_at')
+redis.call('HSET', row, 'state', 'pending')
+local g = redis.call('HGET', row, 'group')
+if g then
+  lane_put(P, g, id, lane_active(P, g), false)
+else
+  redis.call('ZADD', P .. 'pending', 0, id)
+  wake(P)
+end
+return 1
