@@ -1,0 +1,127 @@
+"""One delivery: the calls that bring a message to its chat. Faults that call for another call are met here.
+
+A board whose message is gone is sent anew, a topic that is gone falls back to its chat; every other fault is the
+sender's to judge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aiogram import Bot
+from aiogram.exceptions import TelegramAPIError
+from aiogram.types import InlineKeyboardMarkup, ReplyParameters
+
+from codemojex.play import outbound, sessions
+from codemojex.play.messages import Board, Composer, Edit, Message, Result, Say
+from codemojex.play.outbound import Sent
+
+from . import drawing
+from .drawing import Drawn
+from .errors import Fault, classify
+from .keyboards import Markup
+from .scene import Desk
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """Worth waiting a moment: what is to be shown is about to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nobody knows what the message speaks about."""
+
+    what: str
+
+
+class Delivery:
+    """Knows how each kind of message is brought to its chat."""
+
+    def __init__(self, bot: Bot, desk: Desk) -> None:
+        self._bot = bot
+        self._desk = desk
+
+    async def deliver(self, message: Message, patient: bool) -> NotYet | Unknown | None:
+        """Bring it there; None when it is there. Raises the Bot API's errors."""
+        match message:
+            case Say():
+                await self._send(message, message.text, message.markup, message.reply_to)
+            case Edit():
+                await self._edit(message.chat_id, message.message_id, message.text, message.markup)
+            case Board():
+                return await self._board(message)
+            case Result():
+                drawn = await drawing.result(self._desk, message)
+                if drawn is None:
+                    return NotYet() if patient else Unknown(f"game {message.game} is not known to be over")
+                await self._send(message, drawn.text, drawn.markup)
+            case Composer():
+                return await self._composer(message, patient)
+        return None
+
+    async def _board(self, message: Board) -> Unknown | None:
+        drawn = await drawing.board(self._desk, message)
+        if drawn is None:
+            return Unknown(f"game {message.game} is not known")
+        play = self._desk.play
+        sent = await outbound.sent_board(play, message.game)
+        message_id = None
+        if sent is not None and sent.chat_id == message.chat_id and not message.fresh:
+            if sent.digest == drawn.digest:
+                return None
+            message_id = await self._edited(message.chat_id, sent.message_id, drawn)
+            if message_id is None:
+                await outbound.forget_board(play, message.game, sent.message_id)
+        if message_id is None:
+            message_id = await self._send(message, drawn.text, drawn.markup)
+        now = Sent(message.chat_id, message_id, drawn.digest, play.clock.now_ms())
+        await outbound.board_was_sent(play, message.game, now)
+        return None
+
+    async def _composer(self, message: Composer, patient: bool) -> NotYet | Unknown | None:
+        drawn = await drawing.composer(self._desk, message)
+        if drawn is None:
+            return Unknown(f"game {message.game} is not known")
+        if drawn.waiting and patient:
+            return NotYet()
+        if message.message_id and await self._edited(message.chat_id, message.message_id, drawn) is not None:
+            return None
+        message_id = await self._send(message, drawn.text, drawn.markup)
+        here = {"composer_chat_id": message.chat_id, "composer_message_id": message_id}
+        session = sessions.session_id(message.player, message.chat_id, message.thread_id)
+        await sessions.update(self._desk.play, session, lambda found: found.__replace__(**here))
+        return None
+
+    async def _edited(self, chat_id: int, message_id: int, drawn: Drawn) -> int | None:
+        """Edit a known message; None when it is gone."""
+        try:
+            await self._edit(chat_id, message_id, drawn.text, drawn.markup)
+        except TelegramAPIError as error:
+            fault = classify(error).fault
+            if fault is Fault.MESSAGE_GONE:
+                return None
+            if fault is not Fault.NOT_MODIFIED:
+                raise
+        return message_id
+
+    async def _edit(self, chat_id: int, message_id: int, text: str, markup: Markup | None) -> None:
+        await self._bot.edit_message_text(text, chat_id=chat_id, message_id=message_id, reply_markup=_keyboard(markup))
+
+    async def _send(self, to: Message, text: str, markup: Markup | None, reply_to: int | None = None) -> int:
+        """Send a new message; its id. A topic that is gone falls back to the chat."""
+        reply = ReplyParameters(message_id=reply_to, allow_sending_without_reply=True) if reply_to else None
+        thread_id = to.thread_id
+        try:
+            sent = await self._bot.send_message(
+                to.chat_id, text, message_thread_id=thread_id, reply_parameters=reply, reply_markup=_keyboard(markup)
+            )
+        except TelegramAPIError as error:
+            if thread_id is None or classify(error).fault is not Fault.THREAD_GONE:
+                raise
+            sent = await self._bot.send_message(to.chat_id, text, reply_markup=_keyboard(markup))
+        return sent.message_id
+
+
+def _keyboard(markup: Markup | None) -> InlineKeyboardMarkup | None:
+    return InlineKeyboardMarkup.model_validate(markup) if markup else None

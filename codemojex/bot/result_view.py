@@ -1,0 +1,37 @@
+"""Draws the message that ends a game: how it ended, the code, the final table, and the proof that it was fair."""
+
+from __future__ import annotations
+
+from codemojex.game.fold import GameState
+
+from .board_view import MAX_STANDINGS, TEXT_LIMIT, best, ending, line_name, utf16
+from .texts import Html, Words
+
+
+def draw(words: Words, state: GameState) -> Html:
+    """The result of a closed game, within Telegram's limit. Raises ValueError while the code is still secret."""
+    closed, opened = state.closed, state.opened
+    if closed is None or opened is None:
+        raise ValueError("a game that is not closed has no result")
+    head = [words("board-over", ending=ending(words, state)), words("board-code", code="".join(closed.secret))]
+    table = [
+        words(
+            "result-standing",
+            rank=line.rank,
+            name=line_name(words, line),
+            best=best(state, line),
+            tries=line.tries,
+            points=line.points,
+        )
+        for line in state.standings()
+    ]
+    proof = words("result-proof", commitment=opened.commitment, nonce=closed.nonce)
+    count = min(len(table), MAX_STANDINGS)
+    while True:
+        lines: list[str] = [*table[:count]]
+        if len(table) > count:
+            lines.append(words("board-standings-more", count=len(table) - count))
+        text = Html("\n".join([*head, "", *lines, "", proof, words("board-next")]))
+        if count == 0 or utf16(text) <= TEXT_LIMIT:
+            return text
+        count -= 1

@@ -1,0 +1,68 @@
+"""The board: `/board` shows it anew, and the buttons under a group's board."""
+
+from __future__ import annotations
+
+from aiogram import Bot, Router
+from aiogram.types import CallbackQuery, Message
+
+from codemojex.bot import board_view
+from codemojex.bot.anonymous import tell_anonymous
+from codemojex.bot.answers import answer
+from codemojex.bot.callbacks import BoardPress
+from codemojex.bot.filters import Order, Pressed
+from codemojex.bot.handing_in import refresh_composer
+from codemojex.bot.scene import Desk, of_message, of_query
+from codemojex.play import closing, games, outbound, views
+from codemojex.play.closing import NotEnded
+
+
+def build() -> Router:
+    """The router of this screen."""
+    router = Router(name="board")
+    router.callback_query.register(press_board, Pressed(BoardPress))
+    router.message.register(show, Order("board"))
+    return router
+
+
+async def show(message: Message, desk: Desk, request: str) -> None:
+    """Send the board below the talk; of a finished game as well."""
+    scene = await of_message(desk, request, message)
+    if scene is None:
+        await tell_anonymous(desk, request, message)
+        return
+    game = await scene.game()
+    if game is None:
+        game = await games.last_game(desk.play, scene.room.id)
+    if game is None:
+        await scene.say(scene.words("no-game"))
+    elif game.room != scene.room.id:
+        await refresh_composer(scene, game, fresh=True)
+    else:
+        await outbound.board(desk.play, game, fresh=True)
+
+
+async def press_board(query: CallbackQuery, bot: Bot, desk: Desk, request: str, press: BoardPress) -> None:
+    """History and rules are told to who pressed; a vote counts once a person."""
+    scene = await of_query(desk, request, query)
+    if scene is None:
+        await answer(bot, query)
+        return
+    words = desk.texts.of(query.from_user.language_code)
+    if press.action == "rules":
+        await answer(bot, query, words.plain("rules-alert"), alert=True)
+    elif press.action == "history":
+        state = await views.view(desk.play, press.game_id)
+        text = board_view.history_toast(words, state, scene.player.id) if state else words.plain("over-toast")
+        await answer(bot, query, text, alert=True)
+    else:
+        game = await games.snapshot(desk.play, press.game_id)
+        if game is None or game.state != "open" or game.room != scene.room.id:
+            await answer(bot, query, words.plain("over-toast"))
+            return
+        vote = await closing.vote_end(desk.play, game, scene.player)
+        if isinstance(vote, NotEnded):
+            await answer(bot, query, words.plain("over-toast"))
+        elif vote.closed:
+            await answer(bot, query, words.plain("vote-done-toast"))
+        else:
+            await answer(bot, query, words.plain("vote-toast", count=vote.count, needed=vote.needed))

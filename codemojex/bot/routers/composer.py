@@ -1,0 +1,97 @@
+"""The composer in a private chat: emojis, back, clear, send. Each press edits one message; toasts tell the rest."""
+
+from __future__ import annotations
+
+from aiogram import Bot, Router
+from aiogram.types import CallbackQuery
+
+from codemojex.bot.answers import answer
+from codemojex.bot.callbacks import ComposerPress
+from codemojex.bot.drafts import Complaint, Drafted, Ready, kept, pins
+from codemojex.bot.drafts import press as pressed
+from codemojex.bot.filters import Pressed
+from codemojex.bot.handing_in import for_game, forget_draft
+from codemojex.bot.scene import Desk, Scene, of_query
+from codemojex.play import games, guesses, outbound, sessions, views
+from codemojex.play.games import Snapshot
+from codemojex.play.sessions import Session
+
+
+def build() -> Router:
+    """The router of this screen."""
+    router = Router(name="composer")
+    router.callback_query.register(compose, Pressed(ComposerPress))
+    return router
+
+
+async def compose(query: CallbackQuery, bot: Bot, desk: Desk, request: str, press: ComposerPress) -> None:
+    """One press: check who and what, change the draft or hand it in, answer, order the redrawing."""
+    scene = await of_query(desk, request, query)
+    if scene is None or not scene.private or scene.room.chat_id != query.from_user.id:
+        await answer(bot, query, desk.texts.of(query.from_user.language_code).plain("not-yours-toast"), alert=True)
+        return
+    game = await games.snapshot(scene.play, press.game_id)
+    if game is None or game.state != "open":
+        await answer(bot, query, scene.words.plain("over-toast"))
+        if game is not None:
+            await _redraw(scene, game)
+        return
+    if press.action == "send" and press.tries != await _tries(scene, game):
+        await answer(bot, query, scene.words.plain("outdated-toast"))
+    else:
+        await answer(bot, query, await _act(scene, game, press.action))
+    await _redraw(scene, game)
+
+
+async def _act(scene: Scene, game: Snapshot, action: str) -> str:
+    """Change the draft or hand it in; the toast."""
+    effect: list[Drafted | Ready | Complaint] = []
+
+    def change(session: Session) -> Session:
+        session = for_game(session, game.id)
+        if session.data.get("press") == scene.request:
+            return session  # the same press, delivered again
+        locks = pins(session.locks, game.settings)
+        outcome = pressed(action, kept(session.draft, locks, game.settings), locks, game.settings)
+        effect[:] = [outcome]
+        if isinstance(outcome, Drafted):
+            session = session.__replace__(draft=outcome.draft, data={**session.data, "press": scene.request})
+        here = {"composer_chat_id": scene.room.chat_id, "composer_message_id": scene.message_id}
+        return session.__replace__(**here) if game.room != scene.room.id else session
+
+    await sessions.update(scene.play, scene.session_id, change)
+    match effect[0] if effect else None:
+        case Complaint(key, token, count):
+            return scene.words.plain(key, **({"token": token} if token else {"count": count} if count else {}))
+        case Ready(code):
+            return await _hand_in(scene, game, code)
+        case _:
+            return ""
+
+
+async def _hand_in(scene: Scene, game: Snapshot, code: tuple[str, ...]) -> str:
+    verdict = await guesses.submit(scene.play, game, scene.player, code, scene.request)
+    if isinstance(verdict, guesses.Refused):
+        return scene.words.plain("refused-toast", reason=verdict.reason)
+    await forget_draft(scene, game)
+    return scene.words.plain("sent-toast", **{"try": verdict.try_no})
+
+
+async def _tries(scene: Scene, game: Snapshot) -> int:
+    state = await views.view(scene.play, game.id)
+    return state.tries_used(scene.player.id) if state else 0
+
+
+async def _redraw(scene: Scene, game: Snapshot) -> None:
+    """The private game's own board, or the composer of a game that is played elsewhere."""
+    if game.room == scene.room.id:
+        await outbound.board(scene.play, game)
+        return
+    await outbound.composer(
+        scene.play,
+        scene.player.id,
+        game.id,
+        scene.room.chat_id,
+        scene.room.thread_id,
+        message_id=scene.message_id,
+    )

@@ -1,0 +1,41 @@
+"""`/history`: the player's own guesses of this conversation's game."""
+
+from __future__ import annotations
+
+from aiogram import Router
+from aiogram.types import Message
+
+from codemojex.bot import board_view
+from codemojex.bot.anonymous import tell_anonymous
+from codemojex.bot.filters import Order
+from codemojex.bot.scene import Desk, of_message
+from codemojex.bot.texts import Html
+from codemojex.play import views
+
+MAX_LINES = 40
+
+
+def build() -> Router:
+    """The router of this screen."""
+    router = Router(name="history")
+    router.message.register(show, Order("history"))
+    return router
+
+
+async def show(message: Message, desk: Desk, request: str) -> None:
+    """Tell the guesses and the tries that are left; of a finished game as well."""
+    scene = await of_message(desk, request, message)
+    if scene is None:
+        await tell_anonymous(desk, request, message)
+        return
+    game_id = await scene.last_game_id()
+    state = await views.view(desk.play, game_id) if game_id else None
+    if state is None:
+        await scene.say(scene.words("no-game"))
+        return
+    lines = board_view.history(scene.words, state, scene.player.id)
+    if not lines:
+        await scene.say(scene.words("history-none"))
+        return
+    left = scene.words("history-left", tries=state.tries_left(scene.player.id))
+    await scene.say(Html("\n".join([scene.words("history-title"), *lines[-MAX_LINES:], left])))

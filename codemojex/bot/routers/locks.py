@@ -1,0 +1,89 @@
+"""`/lock 1 🍎` keeps an emoji in its place of every guess, `/unlock 1` or `/unlock all` lets it go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aiogram import Router
+from aiogram.types import Message
+
+from codemojex.bot.anonymous import tell_anonymous
+from codemojex.bot.drafts import kept, pins, shown
+from codemojex.bot.filters import Order
+from codemojex.bot.handing_in import for_game, refresh_composer
+from codemojex.bot.scene import Desk, Scene, of_message
+from codemojex.game import emoji, locks
+from codemojex.play import outbound, sessions
+from codemojex.play.games import Snapshot
+from codemojex.play.sessions import Session
+
+
+def build() -> Router:
+    """The router of this screen."""
+    router = Router(name="locks")
+    router.message.register(lock, Order("lock"))
+    router.message.register(unlock, Order("unlock"))
+    return router
+
+
+async def lock(message: Message, desk: Desk, request: str, args: str) -> None:
+    """Pin an emoji at a place counted from 1."""
+    found = await _scene_and_game(message, desk, request)
+    if found is None:
+        return
+    scene, game = found
+    settings = game.settings
+    place, _, cluster = args.partition(" ")
+    token = emoji.token_of(cluster.strip(), settings.palette) if cluster.strip() else None
+    if not place.isdecimal() or not cluster.strip():
+        await scene.say(scene.words("lock-how", example=settings.palette[0]))
+    elif token is None:
+        palette = "".join(settings.palette)
+        await scene.say(scene.words("guess-unknown", cluster=cluster.strip()[:16], palette=palette))
+    elif not 1 <= int(place) <= settings.length:
+        await scene.say(scene.words("lock-place", place=place[:9], length=settings.length))
+    else:
+        at = int(place) - 1
+        await _change(scene, game, lambda now: locks.pin(now, at, token, settings.length))
+
+
+async def unlock(message: Message, desk: Desk, request: str, args: str) -> None:
+    """Let one pin go, or all of them."""
+    found = await _scene_and_game(message, desk, request)
+    if found is None:
+        return
+    scene, game = found
+    if args.lower() == "all":
+        await _change(scene, game, locks.unpin)
+    elif args.isdecimal():
+        at = int(args) - 1
+        await _change(scene, game, lambda now: locks.unpin(now, at))
+    else:
+        await scene.say(scene.words("unlock-how"))
+
+
+async def _scene_and_game(message: Message, desk: Desk, request: str) -> tuple[Scene, Snapshot] | None:
+    scene = await of_message(desk, request, message)
+    if scene is None:
+        await tell_anonymous(desk, request, message)
+        return None
+    game = await scene.game()
+    if game is None:
+        await scene.say(scene.words("no-game"))
+        return None
+    return scene, game
+
+
+async def _change(scene: Scene, game: Snapshot, change: Callable[[dict[int, str]], dict[int, str]]) -> None:
+    def changed(session: Session) -> Session:
+        session = for_game(session, game.id)
+        return session.__replace__(locks=change(pins(session.locks, game.settings)))
+
+    session = await sessions.update(scene.play, scene.session_id, changed)
+    pinned = pins(session.locks, game.settings)
+    draft = kept(session.draft, pinned, game.settings)
+    await scene.say(scene.words("lock-done", slots=shown(draft, pinned, game.settings.length)))
+    if scene.private and game.room == scene.room.id:
+        await outbound.board(scene.play, game)
+    elif scene.private:
+        await refresh_composer(scene, game)

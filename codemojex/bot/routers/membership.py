@@ -1,0 +1,37 @@
+"""The bot's own coming and going, and groups that become supergroups."""
+
+from __future__ import annotations
+
+import logging
+
+from aiogram import Router
+from aiogram.types import ChatMemberUpdated, Message
+
+from codemojex.bot.filters import Migrated
+from codemojex.bot.scene import Desk
+from codemojex.play import outbound, rooms
+
+log = logging.getLogger(__name__)
+_PRESENT = ("member", "administrator", "creator", "restricted")
+
+
+def build() -> Router:
+    """The router of this screen."""
+    router = Router(name="membership")
+    router.my_chat_member.register(moved)
+    router.message.register(migrated, Migrated())
+    return router
+
+
+async def moved(event: ChatMemberUpdated, desk: Desk, request: str) -> None:
+    """Greet a group that the bot was added to; nothing else needs a word."""
+    came = event.new_chat_member.status in _PRESENT and event.old_chat_member.status not in _PRESENT
+    if came and event.chat.type in ("group", "supergroup"):
+        text = desk.texts.of(None)("start-group")
+        await outbound.say(desk.play, event.chat.id, None, text, key=f"{request}-1")
+
+
+async def migrated(message: Message, desk: Desk, old: int, new: int) -> None:
+    """Both service messages tell the same; the second one finds nothing to move."""
+    count = await rooms.migrate(desk.play, old, new)
+    log.info("a group became a supergroup, %d rooms moved", count)

@@ -1,0 +1,61 @@
+"""`/start`, `/help`, `/rules`; and the link that opens the private composer of a group's game."""
+
+from __future__ import annotations
+
+from aiogram import Router
+from aiogram.types import Message
+
+from codemojex.bot import keyboards
+from codemojex.bot.deep_links import read_payload
+from codemojex.bot.filters import Order
+from codemojex.bot.handing_in import for_game
+from codemojex.bot.scene import Desk, Scene, of_message
+from codemojex.play import games, outbound, sessions
+
+
+def build() -> Router:
+    """The router of this screen."""
+    router = Router(name="start")
+    router.message.register(start, Order("start"))
+    router.message.register(help_, Order("help"))
+    router.message.register(rules, Order("rules"))
+    return router
+
+
+async def start(message: Message, desk: Desk, request: str, args: str) -> None:
+    """Welcome, or straight to the composer when the link names a game."""
+    scene = await of_message(desk, request, message)
+    if scene is None:
+        return
+    if not scene.private:
+        await scene.say(scene.words("start-group"))
+        return
+    game_id = read_payload(args)
+    if game_id is None:
+        await scene.say(scene.words("start"), markup=keyboards.start(scene.words))
+    else:
+        await _join(scene, game_id)
+
+
+async def help_(message: Message, desk: Desk, request: str) -> None:
+    """All commands."""
+    if scene := await of_message(desk, request, message):
+        await scene.say(scene.words("help"))
+
+
+async def rules(message: Message, desk: Desk, request: str) -> None:
+    """The rules of the game."""
+    if scene := await of_message(desk, request, message):
+        await scene.say(scene.words("rules"))
+
+
+async def _join(scene: Scene, game_id: str) -> None:
+    game = await games.snapshot(scene.play, game_id)
+    if game is None or game.state != "open":
+        await scene.say(scene.words("start-game-over"))
+        return
+    await sessions.update(scene.play, scene.session_id, lambda session: for_game(session, game_id))
+    if game.room == scene.room.id:
+        await outbound.board(scene.play, game, fresh=True)
+    else:
+        await outbound.composer(scene.play, scene.player.id, game_id, scene.room.chat_id, scene.room.thread_id)

@@ -1,0 +1,120 @@
+"""Who acts where: what every handler needs to know of an update, resolved once.
+
+A `Desk` is the process's share (game, texts, the bot's account); a `Scene` is one update's: room, player, language.
+Replies go to the outbound queue under the update's own key, so a repeated update says nothing twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from aiogram.types import CallbackQuery, InaccessibleMessage, Message, User
+
+from codemojex.play import games, outbound, players, rooms, sessions
+from codemojex.play.context import Play
+from codemojex.play.games import Snapshot
+from codemojex.play.players import Player
+from codemojex.play.rooms import Room
+from codemojex.play.sessions import Session
+
+from .identity import Me
+from .keyboards import Markup
+from .texts import Html, Texts, Words
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What the process gives to every handler."""
+
+    play: Play
+    texts: Texts
+    me: Me
+
+
+@dataclass(slots=True)
+class Scene:
+    """One update: a player does something in a room. `message_id` is the message at hand."""
+
+    desk: Desk
+    request: str
+    room: Room
+    player: Player
+    private: bool
+    message_id: int
+    words: Words
+    _said: int = field(default=0)
+
+    @property
+    def play(self) -> Play:
+        return self.desk.play
+
+    @property
+    def session_id(self) -> str:
+        """Of the player in this conversation."""
+        return sessions.session_id(self.player.id, self.room.chat_id, self.room.thread_id)
+
+    async def session(self) -> Session:
+        """The player's session in this conversation."""
+        return await sessions.get(self.play, self.session_id)
+
+    async def say(self, text: Html, *, markup: Markup | None = None, once: str | None = None) -> None:
+        """Order a reply. `once` names it instead of the update: the same name says it once a day."""
+        self._said += 1
+        await outbound.say(
+            self.play,
+            self.room.chat_id,
+            self.room.thread_id,
+            text,
+            key=once or f"{self.request}-{self._said}",
+            reply_to=None if self.private else self.message_id,
+            markup=markup,
+        )
+
+    async def game(self) -> Snapshot | None:
+        """The game that this conversation plays now: in private the one that was joined by a link comes first."""
+        if self.private and (joined := (await self.session()).game):
+            game = await games.snapshot(self.play, joined)
+            if game is not None and game.state == "open":
+                return game
+        return await games.live_game(self.play, self.room.id)
+
+    async def last_game_id(self) -> str | None:
+        """Like `game`, but a finished one will do."""
+        game = await self.game()
+        if game is not None:
+            return game.id
+        return await games.last_game_id(self.play, self.room.id)
+
+
+def anonymous(message: Message) -> bool:
+    """Whether the message hides the person behind it: an anonymous admin, a channel, or nobody at all."""
+    return message.sender_chat is not None or message.from_user is None
+
+
+async def of_message(desk: Desk, request: str, message: Message) -> Scene | None:
+    """The scene of a message; None when no person stands behind it."""
+    if message.from_user is None or anonymous(message):
+        return None
+    return await _scene(desk, request, message, message.from_user)
+
+
+async def of_query(desk: Desk, request: str, query: CallbackQuery) -> Scene | None:
+    """The scene of a pressed button; None when its message is not known any more."""
+    if query.message is None:
+        return None
+    return await _scene(desk, request, query.message, query.from_user)
+
+
+async def room_of(desk: Desk, message: Message | InaccessibleMessage) -> Room:
+    """The room of a message: the topic when it is one, else the chat."""
+    chat = message.chat
+    thread = message.message_thread_id if isinstance(message, Message) and message.is_topic_message else None
+    return await rooms.room_for(desk.play, chat.id, thread, chat.type, chat.title or chat.full_name)
+
+
+async def _scene(desk: Desk, request: str, message: Message | InaccessibleMessage, user: User) -> Scene:
+    room = await room_of(desk, message)
+    player = await players.player_for(desk.play, user.id, user.full_name, user.language_code or "")
+    private = message.chat.type == "private"
+    words = desk.texts.of(player.lang if private else room.lang)
+    return Scene(desk, request, room, player, private, message.message_id, words)

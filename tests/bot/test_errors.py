@@ -1,0 +1,112 @@
+"""Each sentence of Telegram's server means one thing to do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiogram.client.session.aiohttp import AiohttpSession
+from aiogram.exceptions import ClientDecodeError, TelegramNetworkError
+from aiogram.methods import EditMessageText, SendMessage
+
+from codemojex.bot.errors import Classified, Fault, classify
+from codemojex.bot.factory import build_bot
+
+TOKEN = "123456:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+
+def answered(status: int, body: str) -> Classified:
+    """What an answer of the server is classified as, on the way through the real client."""
+    method = EditMessageText(text="x", chat_id=7, message_id=1)
+    try:
+        AiohttpSession().check_response(build_bot(TOKEN), method, status, body)
+    except Exception as error:
+        return classify(error)
+    raise AssertionError("the client raised nothing")
+
+
+def refused(status: int, description: str, parameters: str = "{}") -> Classified:
+    return answered(
+        status,
+        f'{{"ok":false,"error_code":{status},"description":"{description}","parameters":{parameters}}}',
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "description", "fault"),
+    [
+        (
+            400,
+            "Bad Request: message is not modified: specified new message content and reply markup are exactly the same "
+            "as a current content and reply markup of the message",
+            Fault.NOT_MODIFIED,
+        ),
+        (400, "Bad Request: message to edit not found", Fault.MESSAGE_GONE),
+        (400, "Bad Request: message can't be edited", Fault.MESSAGE_GONE),
+        (400, "Bad Request: query is too old and response timeout expired or query ID is invalid", Fault.QUERY_EXPIRED),
+        (400, "Bad Request: message thread not found", Fault.THREAD_GONE),
+        (400, "Bad Request: TOPIC_CLOSED", Fault.NO_RIGHTS),
+        (400, "Bad Request: not enough rights to send text messages to the chat", Fault.NO_RIGHTS),
+        (400, "Bad Request: chat not found", Fault.CHAT_GONE),
+        (400, "Bad Request: BUTTON_DATA_INVALID", Fault.REFUSED),
+        (400, "Bad Request: REPLY_MARKUP_TOO_LONG", Fault.REFUSED),
+        (400, "Bad Request: message is too long", Fault.REFUSED),
+        (403, "Forbidden: bot was blocked by the user", Fault.CHAT_GONE),
+        (403, "Forbidden: bot was kicked from the supergroup chat", Fault.CHAT_GONE),
+        (401, "Unauthorized", Fault.UNAUTHORIZED),
+        (404, "Not Found", Fault.UNAUTHORIZED),
+        (404, "Not Found: method not found", Fault.REFUSED),
+        (409, "Conflict: terminated by other getUpdates request", Fault.CONFLICT),
+        (500, "Internal Server Error", Fault.SERVER),
+        (502, "Bad Gateway", Fault.SERVER),
+        (501, "not simulated: sendDice", Fault.REFUSED),
+    ],
+)
+def test_the_servers_sentence_decides(status: int, description: str, fault: Fault) -> None:
+    assert refused(status, description).fault is fault
+
+
+def test_a_flood_says_how_long_to_rest() -> None:
+    met = refused(429, "Too Many Requests: retry after 17", '{"retry_after":17}')
+    assert (met.fault, met.retry_after_s) == (Fault.FLOOD, 17)
+
+
+def test_a_migration_says_where_to() -> None:
+    met = refused(
+        400,
+        "Bad Request: group chat was upgraded to a supergroup chat",
+        '{"migrate_to_chat_id":-1009876543210}',
+    )
+    assert (met.fault, met.migrated_to) == (Fault.MIGRATED, -1009876543210)
+
+
+def test_a_proxys_html_page_is_a_sick_server() -> None:
+    assert answered(502, "<html><body>502 Bad Gateway</body></html>").fault is Fault.SERVER
+
+
+def test_a_success_of_an_unknown_shape_has_happened() -> None:
+    assert answered(200, '{"ok":true,"result":{"surprise":1}}').fault is Fault.UNKNOWN_OUTCOME
+
+
+def test_a_lost_answer_is_unknown_and_a_failed_connection_is_not() -> None:
+    method = SendMessage(chat_id=1, text="x")
+    lost = TelegramNetworkError(method=method, message="ServerDisconnectedError: Server disconnected")
+    lost.__cause__ = ConnectionResetError()
+    assert classify(lost).fault is Fault.UNKNOWN_OUTCOME
+
+    async def connect_to_nobody() -> Classified:
+        bot = build_bot(TOKEN, "http://127.0.0.1:1")
+        try:
+            await bot(method)
+        except TelegramNetworkError as error:
+            return classify(error)
+        finally:
+            await bot.session.close()
+        raise AssertionError("somebody listens on port 1")
+
+    assert asyncio.run(connect_to_nobody()).fault is Fault.NEVER_SENT
+
+
+def test_no_reason_holds_the_token() -> None:
+    error = ClientDecodeError("Failed to decode object", ValueError(), f"/bot{TOKEN}/getMe")
+    assert TOKEN not in classify(error).reason
