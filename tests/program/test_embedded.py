@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +21,15 @@ from codemojex.embedded import EmbeddedServerError, data_directory, embedded_val
 HOLD_UNTIL_KILLED = """
 import asyncio, sys
 from pathlib import Path
+from redis.asyncio import Redis
 from codemojex.embedded import data_directory, embedded_valkey
 
 async def main():
     with data_directory(Path(sys.argv[1])) as directory:
         async with embedded_valkey(directory) as url:
-            print(directory.name, url, flush=True)
+            client = Redis.from_url(url)
+            await client.set("k", "v")
+            print("ready", flush=True)
             await asyncio.sleep(60)
 
 asyncio.run(main())
@@ -92,11 +95,25 @@ async def test_it_keeps_an_append_only_file_evicts_nothing_and_opens_no_port(tmp
         assert (tmp_path / "valkey.sock").stat().st_mode & 0o077 == 0
 
 
-async def test_the_server_ends_within_two_seconds_of_the_block(tmp_path: Path) -> None:
+async def test_an_interrupt_of_the_terminal_does_not_reach_the_server(tmp_path: Path) -> None:
+    async with embedded_valkey(tmp_path):
+        assert os.getpgid(pid_in(tmp_path)) != os.getpgid(0)
+
+
+async def test_the_server_ends_in_order_with_the_block(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with embedded_valkey(tmp_path):
         pid = pid_in(tmp_path)
         started = time.monotonic()
     assert time.monotonic() - started < 2.5
+    assert not alive(pid)
+    assert "killed" not in caplog.text
+
+
+async def test_a_server_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "_STOP_S", 0.1)
+    async with embedded_valkey(tmp_path):
+        pid = pid_in(tmp_path)
+        os.kill(pid, signal.SIGSTOP)
     assert not alive(pid)
 
 
@@ -117,43 +134,36 @@ def test_a_second_instance_takes_the_next_directory_and_gives_it_back(tmp_path: 
         assert after == first
 
 
-async def test_the_server_of_a_killed_program_is_replaced_and_its_data_kept(tmp_path: Path) -> None:
-    parent = subprocess.Popen(
-        [sys.executable, "-c", HOLD_UNTIL_KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    assert parent.stdout is not None
-    name, url = (await asyncio.to_thread(parent.stdout.readline)).split()
-    assert name == "play"
-    await run(url, "SET", "k", "v")
-    left_over = pid_in(tmp_path / name)
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    assert alive(left_over)
+@pytest.fixture
+def left_over(tmp_path: Path) -> Iterator[int]:
+    """The process of a server whose program was killed; it runs over `tmp_path/play` and holds k = v."""
+    with subprocess.Popen([sys.executable, "-c", HOLD_UNTIL_KILLED, str(tmp_path)], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"ready\n"
+        parent.kill()
+    pid = pid_in(tmp_path / "play")
+    assert alive(pid)
+    yield pid
+    if alive(pid):
+        os.kill(pid, signal.SIGKILL)
+
+
+async def test_the_server_of_a_killed_program_is_replaced_and_its_data_kept(tmp_path: Path, left_over: int) -> None:
     with data_directory(tmp_path) as directory:
         assert directory.name == "play"
-        async with embedded_valkey(directory) as again:
-            assert await run(again, "GET", "k") == b"v"
+        async with embedded_valkey(directory) as url:
+            assert await run(url, "GET", "k") == b"v"
             assert not alive(left_over)
 
 
 async def test_a_left_over_server_that_does_not_listen_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, left_over: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "_STOP_S", 0.1)
     monkeypatch.setattr(embedded, "_TAKE_OVER_S", 0.4)
-    parent = subprocess.Popen(
-        [sys.executable, "-c", HOLD_UNTIL_KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    assert parent.stdout is not None
-    await asyncio.to_thread(parent.stdout.readline)
-    left_over = pid_in(tmp_path / "play")
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
     os.kill(left_over, signal.SIGSTOP)
     async with embedded_valkey(tmp_path / "play") as url:
-        assert await run(url, "PING")
+        assert await run(url, "GET", "k") == b"v"
         assert not alive(left_over)
 
 

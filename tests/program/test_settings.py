@@ -102,3 +102,21 @@ def test_secrets_do_not_show_in_a_printed_settings_object(monkeypatch: pytest.Mo
     shown = f"{settings!r} {settings} {settings.model_dump_json()}"
     assert not [secret for secret in ("abcDEF", "hunter2", "hunter3") if secret in shown]
     assert settings.secrets() == [TOKEN, "abcDEF-secret", "hunter2", "hunter3"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CODEMOJEX_PORT", "65536"),
+        ("CODEMOJEX_LEASE_MS", "0"),
+        ("CODEMOJEX_SEND_RATE_PER_S", "0"),
+        ("CODEMOJEX_VALKEY_URL", "localhost:6379"),
+        ("CODEMOJEX_DATABASE_URL", "games.db"),
+        ("CODEMOJEX_TELEGRAM_API_URL", "api.telegram.org"),
+        ("BOT_TOKEN", "123456"),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    (line,) = refusal()
+    assert line.startswith(f"{name}: ")
