@@ -17,7 +17,7 @@ from codemojex.engine.records import following
 from codemojex.game.fold import FoldError, GameState
 from codemojex.store.archive import AlreadyFolded, Conflict, Folded, fold_game, read_watermark
 from codemojex.store.errors import StoreUnavailable
-from codemojex.store.history import read_records
+from codemojex.store.history import read_game, read_records
 from codemojex.store.records import ArchivedGame, StreamRecord, Watermark
 
 from . import games, keys, players, rooms, rows, views
@@ -99,8 +99,7 @@ async def archive(play: Play, game_id: str) -> Outcome:
             outcome: Outcome = "already" if reached else "gone"
             await _let_go(play, game_id, reached)
             return outcome
-        earlier = await read_records(play.store, game_id) if reached else []
-        game = await _rows(play, game_id, [*earlier, *records])
+        game = await _rows(play, game_id, records, reached)
         for first in range(0, len(records), _SEGMENT):
             page = records[first : first + _SEGMENT]
             last = first + _SEGMENT >= len(records)
@@ -138,7 +137,14 @@ async def _live(play: Play, game_id: str, reached: Watermark | None) -> list[Str
     return records
 
 
-async def _rows(play: Play, game_id: str, records: list[StreamRecord]) -> ArchivedGame | None:
+async def _rows(
+    play: Play, game_id: str, records: list[StreamRecord], reached: Watermark | None
+) -> ArchivedGame | None:
+    """The rows of the whole stream; None when they are written already or the stream makes none."""
+    if reached is not None:
+        if await read_game(play.store, game_id) is not None:
+            return None
+        records = [*await read_records(play.store, game_id), *records]
     try:
         state = GameState().apply_all(views.event_of(record) for record in records)
         room_id = state.opened.room if state.opened else None
@@ -164,7 +170,9 @@ async def _let_go(play: Play, game_id: str, reached: Watermark | None) -> None:
     room_id = game.room if game else None
     if room_id is not None:
         keep_ms = play.options.archived_keep_ms
-        await play.bus.pipeline([("PEXPIRE", key, keep_ms, "LT") for key in keys.expiring(play.options, game_id, room_id)])
+        await play.bus.pipeline(
+            [("PEXPIRE", key, keep_ms, "LT") for key in keys.expiring(play.options, game_id, room_id)]
+        )
     await play.bus.execute("ZREM", keys.complete(queue), game_id)
 
 
@@ -173,8 +181,8 @@ async def _set_aside(play: Play, game_id: str) -> None:
     queue = keys.queue(play.options, game_id)
     game = await games.refresh(play, game_id)
     if game is not None:
-        keep_ms = play.options.mapping_keep_ms
-        await play.bus.pipeline([("PEXPIRE", key, keep_ms) for key in keys.expiring(play.options, game_id, game.room)])
+        live = keys.expiring(play.options, game_id, game.room)
+        await play.bus.pipeline([("PEXPIRE", key, play.options.mapping_keep_ms) for key in live])
     await play.bus.execute("ZADD", keys.refused(queue), play.clock.now_ms(), game_id)
     await play.bus.execute("PEXPIRE", keys.refused(queue), play.options.mapping_keep_ms)
     await play.bus.execute("ZREM", keys.complete(queue), game_id)

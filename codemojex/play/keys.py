@@ -137,5 +137,10 @@ def expiring(options: Options, game_id: str, room_id: str) -> list[str]:
     return keys[2:10]
 
 
+def poller(options: Options, bot_id: int) -> str:
+    """The lease of a bot's poller."""
+    return f"{_prefix(options.guesses)}poller:{bot_id}"
+
+
 def _prefix(queue: str) -> str:
     return f"cmx:{{{keyspace.of(queue).queue}}}:"

@@ -5,13 +5,9 @@ A session is a convenience: when it is lost, the player starts the draft anew an
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from codemojex.engine import ids
-
-from .context import Play
 
 _ATTEMPTS = 8
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codemojex.engine import recovery, settlement
+from codemojex.engine import settlement
 from codemojex.engine.jobs import NewJob, admit
 from codemojex.engine.settlement import Settled, Settlement, Stale
 from codemojex.game.events import GameClosed, GameCracked, GuessRefused
@@ -104,6 +104,8 @@ async def test_lost_lease_is_scored_once_by_whoever_claims_next(table: GameTable
     await table.guess(game, "Ada", await table.wrong(game))
     [late] = await table.claim()
     await table.play.bus.execute("ZADD", f"emq:{{{table.queue}}}:active", 1, late.id)
+    from codemojex.engine import recovery
+
     await recovery.recover(table.play.bus, table.queue)
     await table.work()
     [verdict] = await table.settle([late])
