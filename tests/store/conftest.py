@@ -1,5 +1,23 @@
-"""Fixtures for the store's tests: databases, and the pieces of an invented game."""
+"""Fixtures for the tests of the store: fresh databases of both kinds."""
 
-from tests.support.databases import database_url, postgres_server, postgres_url, sqlite_url, store
+from tests.support.databases import (
+    database_url,
+    migrated_database,
+    migrated_file,
+    postgres_server,
+    postgres_url,
+    sqlite_url,
+    store,
+    store_url,
+)
 
-__all__ = ["database_url", "postgres_server", "postgres_url", "sqlite_url", "store"]
+__all__ = [
+    "database_url",
+    "migrated_database",
+    "migrated_file",
+    "postgres_server",
+    "postgres_url",
+    "sqlite_url",
+    "store",
+    "store_url",
+]

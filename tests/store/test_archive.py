@@ -93,8 +93,8 @@ async def test_pages_of_a_long_stream_come_back_as_one(store):
     assert await history.read_game(store, rows.id) == rows
 
 
-async def test_of_two_archivers_one_folds_and_the_other_sees_it(store, database_url):
-    other = await open_store(database_url)
+async def test_of_two_archivers_one_folds_and_the_other_sees_it(store, store_url):
+    other = await open_store(store_url)
     try:
         for _ in range(5):
             rows = game()
@@ -160,7 +160,7 @@ async def test_crash_before_the_commit_leaves_nothing(store):
     assert await contents(store) == empty
 
 
-async def test_killed_archiver_leaves_nothing_and_blocks_nobody(store, database_url):
+async def test_killed_archiver_leaves_nothing_and_blocks_nobody(store, store_url):
     """A process dies between its last statement and its commit."""
     program = """
 import asyncio, os, sys
@@ -179,7 +179,7 @@ asyncio.run(main())
 """
     empty = await contents(store)
     async with asyncio.timeout(30):
-        killed = await asyncio.create_subprocess_exec(sys.executable, "-c", program, database_url, cwd=CHECKOUT)
+        killed = await asyncio.create_subprocess_exec(sys.executable, "-c", program, store_url, cwd=CHECKOUT)
         assert await killed.wait() == 9
     assert await contents(store) == empty
     rows = game()

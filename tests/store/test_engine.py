@@ -88,12 +88,12 @@ async def test_database_without_tables_is_named_with_the_remedy(database_url, tm
 @pytest.mark.parametrize(
     ("revision", "sentence"), [("9999", "newer than.*update the program"), (None, "no tables yet")]
 )
-async def test_schema_of_another_version_is_named(store, database_url, revision, sentence):
+async def test_schema_of_another_version_is_named(store, store_url, revision, sentence):
     async with writing(store) as session:
         await session.execute(text("DELETE FROM alembic_version"))
         if revision:
             await session.execute(text("INSERT INTO alembic_version VALUES (:revision)"), {"revision": revision})
-    await unavailable(database_url, sentence)
+    await unavailable(store_url, sentence)
 
 
 async def test_spellings_of_hosting_services_are_understood():

@@ -5,6 +5,7 @@ tests (pytest-xdist workers, a second checkout), listens on a socket only, and s
 Use the fixtures: `pytest_plugins = ["tests.support.databases"]` in a top-level conftest, or import them into one.
 """
 
+import asyncio
 import fcntl
 import json
 import os
@@ -22,6 +23,7 @@ from uuid import uuid4
 
 import psutil
 import pytest
+from sqlalchemy import make_url
 
 from codemojex.store.engine import Store, close, open_store
 from codemojex.store.migrate import migrate
@@ -50,10 +52,10 @@ class PostgresServer:
         return done.stdout.strip()
 
     @contextmanager
-    def fresh_database(self) -> Iterator[str]:
-        """The URL of an empty database that exists inside the block."""
+    def fresh_database(self, template: str = "template0") -> Iterator[str]:
+        """The URL of a copy of the template, by default an empty one; it exists inside the block."""
         name = f"test_{os.getpid()}_{uuid4().hex[:12]}"
-        self.psql(f"CREATE DATABASE {name} TEMPLATE template0")
+        self.psql(f"CREATE DATABASE {name} TEMPLATE {template}")
         try:
             yield self.url(name)
         finally:
@@ -103,11 +105,37 @@ def database_url(request: pytest.FixtureRequest) -> str:
     return request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
 
 
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite file, to be copied."""
+    file = tmp_path_factory.mktemp("migrated") / "store.db"
+    asyncio.run(migrate(f"sqlite:///{file}"))
+    return file
+
+
+@pytest.fixture(scope="session")
+def migrated_database(postgres_server: PostgresServer) -> Iterator[str]:
+    """The name of a migrated PostgreSQL database, to be copied."""
+    with postgres_server.fresh_database() as url:
+        asyncio.run(migrate(url))
+        yield make_url(url).database or ""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a migrated, empty database, once of each kind."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{shutil.copy(request.getfixturevalue('migrated_file'), tmp_path)}"
+        return
+    server, template = request.getfixturevalue("postgres_server"), request.getfixturevalue("migrated_database")
+    with server.fresh_database(template) as url:
+        yield url
+
+
 @pytest.fixture
-async def store(database_url: str) -> AsyncIterator[Store]:
-    """An open, migrated, empty store, once on each kind of database."""
-    await migrate(database_url)
-    opened = await open_store(database_url)
+async def store(store_url: str) -> AsyncIterator[Store]:
+    """An open, empty store, once on each kind of database; `store_url` is where it is."""
+    opened = await open_store(store_url)
     yield opened
     await close(opened)
 
