@@ -12,7 +12,7 @@ from codemojex.local_telegram.html_text import parse_html, trim, utf16
 TEXT_LIMIT = 4096
 FOUND = re.compile(
     r"(?P<url>https?://[^\s<>\"]+[^\s<>\".,;:!?)])"
-    r"|(?<![\w/])(?P<bot_command>/[A-Za-z0-9_]{1,64}(?:@[A-Za-z0-9_]{3,32})?)"
+    r"|(?<![\w/<>])(?P<bot_command>/[A-Za-z0-9_]{1,64}(?:@[A-Za-z0-9_]{3,32})?)(?![\w/<>])"
     r"|(?<![\w@])(?P<mention>@[A-Za-z][A-Za-z0-9_]{2,31})"
     r"|(?<![\w#])(?P<hashtag>#[^\W\d]\w*)"
 )
