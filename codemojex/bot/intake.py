@@ -88,14 +88,18 @@ class Intake:
 
     async def run(self) -> None:
         """Poll until `stop`. Raises BadToken; every other misfortune is waited out."""
+        refused: BadToken | None = None
         async with asyncio.TaskGroup() as group:
             keeper = group.create_task(self._keep_lease())
             try:
                 await self._loop()
+            except BadToken as error:
+                refused = error  # raised below, where the group does not wrap it
             finally:
                 keeper.cancel()
-        if self._lease is not None:
-            await self._lease.release()
+        await self._give_back()
+        if refused is not None:
+            raise refused
 
     def stop(self) -> None:
         """End the long poll at once; a batch that has arrived is still admitted."""
@@ -152,9 +156,8 @@ class Intake:
         wait_s = self._wait_s(met, failures)
         text = str(error) if isinstance(error, NotAdmittedError) else f"{met.fault}: {met.reason}"
         log.warning("updates are not coming in, next attempt in %.1f s: %s", wait_s, text)
-        if met.fault is Fault.CONFLICT and self._lease is not None:
-            self._held.clear()
-            await self._lease.release()
+        if met.fault is Fault.CONFLICT:
+            await self._give_back()
         await self._pause(wait_s)
 
     def _wait_s(self, met: Classified, failures: int) -> float:
@@ -186,6 +189,16 @@ class Intake:
             else:
                 self._held.clear()
             await asyncio.sleep(self._options.renew_s)
+
+    async def _give_back(self) -> None:
+        """Let another poller have the lease. Without a lease the next attempt is simply later."""
+        if self._lease is None:
+            return
+        self._held.clear()
+        try:
+            await self._lease.release()
+        except Exception as error:  # it lapses by itself
+            log.warning("the poller's lease was not given back: %s", type(error).__name__)
 
     async def _pause(self, seconds: float) -> None:
         try:

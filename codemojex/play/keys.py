@@ -133,8 +133,8 @@ def of_game(options: Options, game_id: str, room_id: str) -> list[str]:
 
 def expiring(options: Options, game_id: str, room_id: str) -> list[str]:
     """Those of a game's keys that go when it is archived."""
-    keys = of_game(options, game_id, room_id)
-    return keys[2:10]
+    watermark = keyspace.of(queue(options, game_id)).archived(game_id)
+    return [*of_game(options, game_id, room_id)[2:10], watermark]
 
 
 def poller(options: Options, bot_id: int) -> str:
