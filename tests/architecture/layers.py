@@ -54,7 +54,7 @@ LAYERS = {
 # Inside the engine a module imports from lines above its own, or from its own line.
 ENGINE_LINES = (
     "clock ids errors backoff circuit lru",
-    "keyspace records waiting frames",
+    "keyspace records waiting frames cache_types",
     "scripts connector",
     "outcome effects retention locks nodes second_layer coherence",
     "jobs admission claims",
