@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, cast
 
 import msgspec
@@ -154,7 +155,7 @@ def _snapshot(fields: Mapping[str, str]) -> Snapshot:
         id=fields["id"],
         room=fields["room"],
         starter=fields["starter"],
-        settings=GameSettings.from_data(msgspec.json.decode(fields["settings"])),
+        settings=_settings(fields["settings"]),
         commitment=fields["commitment"],
         state=cast("State", fields["state"]),
         opened_ms=int(fields["opened_ms"]),
@@ -164,3 +165,9 @@ def _snapshot(fields: Mapping[str, str]) -> Snapshot:
         reason=fields.get("reason"),
         winner=fields.get("winner"),
     )
+
+
+@lru_cache(maxsize=1024)
+def _settings(text: str) -> GameSettings:
+    """Settings are checked emoji by emoji when they are made; the same text is checked once."""
+    return GameSettings.from_data(msgspec.json.decode(text))

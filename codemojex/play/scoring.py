@@ -12,12 +12,14 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from codemojex.engine.effects import Effect
+from codemojex.engine.errors import ConnectionFault
 from codemojex.engine.jobs import Job
-from codemojex.engine.outcome import Complete, Delay, Discard, Outcome, Retry
+from codemojex.engine.outcome import Complete, Delay, Discard, GiveBack, Outcome, Retry
 from codemojex.engine.scripts import EffectBody
 from codemojex.game.events import GameCracked, GameSettled, GuessAccepted, GuessRefused, GuessScored
 from codemojex.game.fold import GameState
 from codemojex.game.scoring import score
+from codemojex.store.errors import StoreUnavailable
 
 from . import keys, views
 from .commands import LUA
@@ -73,13 +75,17 @@ def handler(play: Play) -> BatchHandler:
     """The batch handler for the queues of `keys.queues`."""
 
     async def handle(jobs: list[Job]) -> Sequence[Outcome | None]:
-        return await work(play, jobs)
+        try:
+            return await work(play, jobs)
+        except ConnectionFault as error:  # not the jobs' fault: nobody is charged
+            _log.warning("%d jobs are given back: %s", len(jobs), error)
+            return [GiveBack()] * len(jobs)
 
     return handle
 
 
 async def work(play: Play, jobs: Sequence[Job]) -> list[Outcome | None]:
-    """One outcome per job, in order. A bad job spoils no other; a lost server fails the batch, which is retried."""
+    """One outcome per job, in order; a bad job spoils no other. Raises ConnectionFault when the server is lost."""
     read: list[GameJob | None] = [_decode(job) for job in jobs]
     secrets = await _secrets(play, [job for job in read if isinstance(job, ScoreJob)])
     outcomes: list[Outcome | None] = []
@@ -136,6 +142,9 @@ def _score(play: Play, order: ScoreJob, secret: tuple[str, ...] | None) -> Outco
 async def _settle(play: Play, order: SettleJob) -> Outcome:
     try:
         state = await views.view(play, order.game)
+    except StoreUnavailable as error:
+        _log.warning("game %s is settled later: %s", order.game, error)
+        return Delay(5_000)
     except ValueError as error:  # a stream that cannot be folded: one game's trouble, not the batch's
         return Retry(f"game {order.game} cannot be settled: {error}")
     if state is None:
