@@ -132,7 +132,9 @@ def _forbidden(message: str) -> Fault:
 
 def _network(error: TelegramNetworkError) -> Fault:
     cause = type(error.__cause__).__name__
-    return Fault.NEVER_SENT if any(part in cause for part in _NEVER_CONNECTED) else Fault.UNKNOWN_OUTCOME
+    incomplete = "write request body" in error.message  # a server does not act on half a request
+    never = incomplete or any(part in cause for part in _NEVER_CONNECTED)
+    return Fault.NEVER_SENT if never else Fault.UNKNOWN_OUTCOME
 
 
 def _undecodable(error: ClientDecodeError) -> Classified:

@@ -104,7 +104,7 @@ async def test_a_batch_that_was_not_admitted_comes_again(bot: Bot, people: Peopl
 
 
 async def test_a_crash_after_admission_brings_no_second_job(
-    bot: Bot, people: People, ada: int, memory: Bus, bus: Connector, table: GameTable, queue: str
+    *, bot: Bot, people: People, ada: int, memory: Bus, bus: Connector, table: GameTable, queue: str
 ) -> None:
     crashed: list[Intake] = []
     seen: list[int] = []

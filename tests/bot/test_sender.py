@@ -1,0 +1,223 @@
+"""Messages arrive once, boards stay one message, and each refusal of Telegram has its consequence."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from aiogram import Bot
+
+from codemojex.bot.identity import identify
+from codemojex.bot.scene import Desk
+from codemojex.bot.sender import Sender
+from codemojex.bot.texts import load_texts
+from codemojex.local_telegram import LocalTelegram
+from codemojex.play import outbound, rooms
+from codemojex.play.messages import Board, Message, Result, Say, encode
+from codemojex.play.outcomes import Complete, Delay, Discard, Job, Outcome, Park, Retry
+from codemojex.play.rooms import Room
+from tests.play.table import GameTable
+from tests.support.telegram import Json, People, buttons
+
+
+class Office:
+    """A sender, and a group where its messages are read."""
+
+    def __init__(self, table: GameTable, desk: Desk, sender: Sender, people: People, room: Room) -> None:
+        self.table = table
+        self.desk = desk
+        self.sender = sender
+        self.people = people
+        self.room = room
+        self._job = table.play.mint.mint
+
+    async def send(self, message: Message, job_id: str = "", stalled: int = 0) -> Outcome | None:
+        job_id = job_id or self._job("JOB")
+        return await self.sender(Job(job_id, encode(message), "1", None, 0, stalled, "q", 0))
+
+    async def shown(self) -> list[Json]:
+        """The bot's messages in the group."""
+        return [m for m in await self.people.messages(self.room.chat_id) if m.get("text") and m["from"]["is_bot"]]
+
+    def say(self, text: str = "hello", thread_id: int | None = None) -> Say:
+        return Say(chat_id=self.room.chat_id, thread_id=thread_id, text=text, key="k")
+
+    def board(self, game_id: str, fresh: bool = False) -> Board:
+        return Board(chat_id=self.room.chat_id, game=game_id, room=self.room.id, fresh=fresh)
+
+
+@pytest.fixture
+async def office(table: GameTable, bot: Bot, people: People) -> Office:
+    ada = await people.add_person("Ada")
+    chat_id = await people.add_group("The Den", [ada])
+    table.room = await rooms.room_for(table.play, chat_id, None, "supergroup", "The Den")
+    desk = Desk(table.play, load_texts(), await identify(bot))
+    return Office(table, desk, Sender(bot, desk), people, table.room)
+
+
+async def test_a_text_arrives_as_html(office: Office) -> None:
+    assert await office.send(office.say("a <b>bold</b> &lt;3")) is None
+    assert [m["text"] for m in await office.shown()] == ["a bold <3"]
+
+
+async def test_a_board_is_one_message_that_is_edited(office: Office) -> None:
+    game = await office.table.open()
+    await office.send(office.board(game.id))
+    await office.table.guess(game, "Ada", await office.table.wrong(game))
+    await office.table.work()
+    await office.send(office.board(game.id))
+    [board] = await office.shown()
+    assert "Ada 1:" in board["text"]
+    assert len(buttons(board)) == 4
+    assert (await outbound.sent_board(office.table.play, game.id)).message_id == board["message_id"]  # type: ignore[union-attr]
+
+
+async def test_a_board_that_did_not_change_is_not_sent(office: Office) -> None:
+    game = await office.table.open()
+    await office.send(office.board(game.id))
+    calls = len(await office.people.log())
+    assert await office.send(office.board(game.id)) is None
+    assert len(await office.people.log()) == calls
+
+
+async def test_a_fresh_board_is_a_new_message_and_takes_the_edits(office: Office) -> None:
+    game = await office.table.open()
+    await office.send(office.board(game.id))
+    await office.send(office.board(game.id, fresh=True))
+    await office.table.guess(game, "Ada", await office.table.wrong(game))
+    await office.table.work()
+    await office.send(office.board(game.id))
+    old, new = await office.shown()
+    assert "Ada" not in old["text"]
+    assert "Ada 1:" in new["text"]
+
+
+async def test_a_board_whose_message_is_gone_is_sent_anew(office: Office) -> None:
+    game = await office.table.open()
+    await office.send(office.board(game.id))
+    await office.table.guess(game, "Ada", await office.table.wrong(game))
+    await office.table.work()
+    await office.people.fault("editMessageText", "400", description="message to edit not found")
+    assert await office.send(office.board(game.id)) is None
+    assert len(await office.shown()) == 2
+
+
+async def test_not_modified_counts_as_sent(office: Office) -> None:
+    game = await office.table.open()
+    await office.send(office.board(game.id))
+    await office.table.guess(game, "Ada", await office.table.wrong(game))
+    await office.people.fault("editMessageText", "400", description="message is not modified: x")
+    assert await office.send(office.board(game.id)) is None
+    assert len(await office.shown()) == 1
+
+
+async def test_the_result_tells_code_and_winner(office: Office) -> None:
+    game = await office.table.open()
+    secret = await office.table.secret(game)
+    await office.table.guess(game, "Ada", secret)
+    await office.table.work()
+    order = Result(chat_id=office.room.chat_id, game=game.id, room=office.room.id, event="e")
+    assert await office.send(order) is None
+    [result] = await office.shown()
+    assert "Ada cracked the code" in result["text"]
+    assert "".join(secret) in result["text"]
+
+
+async def test_a_result_is_not_told_while_the_game_is_on(office: Office) -> None:
+    game = await office.table.open()
+    order = Result(chat_id=office.room.chat_id, game=game.id, room=office.room.id, event="e")
+    outcomes = [await office.send(order, "JOB00000000001") for _ in range(11)]
+    assert isinstance(outcomes[0], Delay)
+    assert isinstance(outcomes[-1], Discard)
+    assert await office.shown() == []
+
+
+async def test_a_flood_rests_the_chat_exactly_as_long_as_told(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    await office.people.fault("sendMessage", "429", retry_after=7)
+    with caplog.at_level(logging.WARNING):
+        assert await office.send(office.say()) == Park(7_000)
+    assert "rests 7 s" in caplog.text
+    assert await office.send(office.say()) is None
+
+
+@pytest.mark.parametrize("kind", ["500", "html502"])
+async def test_a_sick_server_is_tried_again(kind: str, office: Office) -> None:
+    await office.people.fault("sendMessage", kind)
+    assert isinstance(await office.send(office.say()), Retry)
+
+
+async def test_no_connection_charges_nothing(office: Office, telegram: LocalTelegram) -> None:
+    await telegram.stop()
+    assert isinstance(await office.send(office.say()), Delay)
+
+
+async def test_a_text_with_a_lost_answer_is_repeated_at_most_once(office: Office) -> None:
+    await office.people.fault("sendMessage", "lost", 9)
+    job = "JOB00000000001"
+    assert isinstance(await office.send(office.say(), job), Retry)
+    assert isinstance(await office.send(office.say(), job), Discard)
+    assert isinstance(await office.send(office.say(), job), Discard)
+    assert len(await office.shown()) == 2
+
+
+async def test_after_a_crash_a_lost_answer_is_not_repeated_again(office: Office) -> None:
+    await office.people.fault("sendMessage", "lost")
+    assert isinstance(await office.send(office.say(), stalled=1), Discard)
+
+
+async def test_a_board_with_a_lost_answer_is_repeated_as_an_edit(office: Office) -> None:
+    game = await office.table.open()
+    await office.send(office.board(game.id))
+    await office.table.guess(game, "Ada", await office.table.wrong(game))
+    await office.table.work()
+    await office.people.fault("editMessageText", "lost")
+    assert isinstance(await office.send(office.board(game.id)), Retry)
+    assert await office.send(office.board(game.id)) is None
+    assert len(await office.shown()) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "description"),
+    [
+        ("403", "bot was blocked by the user"),
+        ("403", "bot was kicked from the supergroup chat"),
+        ("400", "chat not found"),
+        ("400", "not enough rights to send text messages to the chat"),
+    ],
+)
+async def test_a_chat_that_refuses_us_is_left_alone(kind: str, description: str, office: Office) -> None:
+    await office.people.fault("sendMessage", kind, description=description)
+    assert await office.send(office.say()) == Complete("unreachable")
+    calls = len(await office.people.log())
+    assert await office.send(office.say()) == Complete("unreachable")
+    assert len(await office.people.log()) == calls
+
+
+async def test_a_topic_that_is_gone_falls_back_to_the_chat(office: Office) -> None:
+    await office.people.fault("sendMessage", "400", description="message thread not found")
+    assert await office.send(office.say("anyway", thread_id=5)) is None
+    [message] = await office.shown()
+    assert message["text"] == "anyway"
+    assert "message_thread_id" not in message
+
+
+async def test_a_defect_is_a_dead_letter_with_its_reason(office: Office) -> None:
+    await office.people.fault("sendMessage", "400", description="BUTTON_DATA_INVALID")
+    outcome = await office.send(office.say())
+    assert isinstance(outcome, Discard)
+    assert "BUTTON_DATA_INVALID" in outcome.error
+    assert isinstance(await office.sender(Job("j", b"{}", "1", None, 0, 0, "q", 0)), Discard)
+
+
+async def test_a_wrong_token_is_told_and_loses_no_message(office: Office, telegram: LocalTelegram) -> None:
+    from codemojex.bot.factory import build_bot
+
+    stranger = build_bot("4200000001:not-the-token-of-anybody-at-all-000", telegram.url)
+    told: list[bool] = []
+    sender = Sender(stranger, office.desk, lambda: told.append(True))
+    outcome = await sender(Job("j", encode(office.say()), "1", None, 0, 0, "q", 0))
+    await stranger.session.close()
+    assert isinstance(outcome, Delay)
+    assert told == [True]
