@@ -31,7 +31,8 @@ class Updates:
         allowed = self._state.bot.allowed_updates
         if kind not in allowed if allowed else kind in OFF_BY_DEFAULT:
             return None
-        pending = Pending(self._state.next_update_id, kind, body, self._clock.now())
+        # A copy: an update shows the message as it was, whatever is edited before the bot reads it.
+        pending = Pending(self._state.next_update_id, kind, dict(body), self._clock.now())
         self._state.next_update_id += 1
         self._state.updates.append(pending)
         if len(self._state.updates) > UPDATES_LIMIT:

@@ -194,4 +194,5 @@ async def test_an_edited_message_is_heard(bot: Bot, people: People, ada: int):
     await drain(bot)
     message = await people.send(ada, ada, "frist")
     await people.edit(ada, ada, message["message_id"], "first")
-    assert (await drain(bot))[1].edited_message.text == "first"
+    written, edited = await drain(bot)
+    assert (written.message.text, edited.edited_message.text) == ("frist", "first")
