@@ -6,8 +6,13 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.support.valkey import ValkeyServer
+
+# How long one example takes says something about the machine, not about the property.
+settings.register_profile("codemojex", deadline=None, print_blob=True)
+settings.load_profile("codemojex")
 
 
 @pytest.fixture(scope="session")
