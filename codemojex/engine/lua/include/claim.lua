@@ -56,6 +56,7 @@ local function claim(P, now, n, lease_ms, max_bytes, mode)
     spend(P, now, m, c.served)
   end
   local left = c.ring > 0 or flat > 0
+  if all and not left then redis.call('DEL', P .. 'wake') end
   if c.served >= n or c.bytes >= max_bytes then
     -- Work is left and this worker is full: the next parked one comes, and it calls the one after.
     if left and redis.call('EXISTS', P .. 'wake') == 0 then wake(P) end
@@ -63,6 +64,5 @@ local function claim(P, now, n, lease_ms, max_bytes, mode)
   end
   if c.served >= units then c.jobs[1] = limited_for(P, now, m) end
   c.jobs[2] = c.steps >= c.max_steps and left and 1 or next_due(P, now)
-  if all and not left then redis.call('DEL', P .. 'wake') end
   return c.jobs
 end
