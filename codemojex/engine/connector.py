@@ -167,6 +167,13 @@ class _FenceError(faults.RedisError):
 
 
 async def _translated(call: Awaitable[Any]) -> Any:  # as above
+    """The client's call with the engine's errors, and with every cancellation kept.
+
+    Python 3.11's `asyncio.wait_for`, which the client writes through, swallows a cancellation that comes together with
+    its result; a loop that is told to end would then go on for ever.
+    """
+    task = asyncio.current_task()
+    asked = task.cancelling() if task else 0
     try:
         return await call
     except _FenceError as error:
@@ -179,6 +186,9 @@ async def _translated(call: Awaitable[Any]) -> Any:  # as above
         raise _lost(error) from error
     except faults.RedisError as error:
         raise _as_error(error) from error
+    finally:
+        if task and task.cancelling() > asked:
+            raise asyncio.CancelledError
 
 
 def _lost(error: faults.ConnectionError) -> EngineError:

@@ -56,9 +56,9 @@ class Pump:
             await wait(self._stop, wait_s)
 
     async def _turn(self) -> bool:
-        promoted = await schedule.promote(self._bus, self._queue, _BATCH)
-        recovered = await recovery.recover(self._bus, self._queue, _BATCH, self._max_stalled)
-        moved = len(recovered.recovered) + len(recovered.dead)
+        promoted = (await schedule.promote(self._bus, self._queue, _BATCH)).jobs
+        recovered = await recovery.recover(self._bus, self._queue, limit=_BATCH, max_stalled=self._max_stalled)
+        moved = len(recovered.waiting) + len(recovered.dead)
         if promoted or moved:
             self._observe(
                 "pump.moved",
