@@ -33,16 +33,29 @@ async def clear_rate(bus: Connector, queue: str) -> None:
 
 
 async def set_lane_rate(
-    bus: Connector, queue: str, rate_per_s: float | None, burst: int = 1, *, lane: str | None = None
+    bus: Connector,
+    queue: str,
+    rate_per_s: float | None,
+    burst: int = 1,
+    *,
+    lane: str | None = None,
+    kind: str | None = None,
 ) -> None:
-    """Pace every lane, or `lane` alone, as a token bucket; None removes it (a lane then follows the default)."""
+    """Pace every lane as a token bucket, or those of one `kind` (their namespace), or one `lane` alone.
+
+    The nearest setting counts: the lane's own, then its kind's, then the default. None removes a setting.
+    """
     if rate_per_s is not None:
         _rate(rate_per_s, burst)
+    value = None if rate_per_s is None else f"{rate_per_s}:{burst}"
+    if kind is not None:
+        ids.encode(kind, 0)
+        await _configure(bus, queue, **{f"lane_rate:{kind}": value, "lane_kinds": 1})
+        return
     if lane is None:
         await _configure(bus, queue, lane_rate=rate_per_s, lane_burst=None if rate_per_s is None else burst)
         return
-    value = "" if rate_per_s is None else f"{rate_per_s}:{burst}"
-    await bus.run(ENGINE.script("lane_set"), (keyspace.of(queue).prefix,), (ids.require(lane), "rate", value))
+    await bus.run(ENGINE.script("lane_set"), (keyspace.of(queue).prefix,), (ids.require(lane), "rate", value or ""))
 
 
 async def set_concurrency(bus: Connector, queue: str, n: int | None) -> None:

@@ -27,8 +27,8 @@ _WAITING_MS = 3_600_000  # a coalesced order that nobody claimed for an hour mak
 
 
 def lane(chat_id: int) -> str:
-    """The lane of everything that is said in a chat."""
-    return ids.derive("CHT", str(chat_id))
+    """The lane of everything that is said in a chat; its brand tells private chats (CHT) from groups (GRP)."""
+    return ids.derive("CHT" if chat_id > 0 else "GRP", str(chat_id))
 
 
 async def say(

@@ -26,7 +26,7 @@ local function claim(P, now, n, lease_ms, max_bytes, mode)
     ring = mode ~= 'flat' and redis.call('LLEN', P .. 'ring') or 0,
     resting = redis.call('EXISTS', P .. 'resting') == 1,
     weighted = redis.call('EXISTS', P .. 'gweight') == 1,
-    paced = m.lane_rate or redis.call('EXISTS', P .. 'grate') == 1,
+    paced = m.lane_rate or m.lane_kinds or redis.call('EXISTS', P .. 'grate') == 1,
   }
   if c.weighted and c.ring > 0 and want > 0 then
     local credit = redis.call('GETDEL', P .. 'credit')

@@ -9,6 +9,7 @@
 local function lane_pace(P, g, c)
   if not c.paced then return nil end
   local own = redis.call('HGET', P .. 'grate', g)
+    or c.meta.lane_kinds and redis.call('HGET', P .. 'meta', 'lane_rate:' .. string.sub(g, 1, 3))
   if own then
     local rate, burst = string.match(own, '^(.+):(.+)$')
     return tonumber(rate), tonumber(burst)

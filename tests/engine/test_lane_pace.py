@@ -1,0 +1,42 @@
+"""A lane keeps its own pace: the nearest of its own, its kind's and the default setting counts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from codemojex.engine import claims, jobs, limits
+from codemojex.engine.audit import audit
+from codemojex.engine.connector import Connector
+from codemojex.engine.errors import InvalidId
+from codemojex.engine.ids import Minter
+from codemojex.engine.jobs import NewJob
+
+mint = Minter(5)
+
+
+@pytest.fixture
+async def bus(valkey_url: str) -> AsyncIterator[Connector]:
+    connector = await Connector.connect(valkey_url)
+    yield connector
+    await connector.close()
+
+
+async def test_the_nearest_setting_of_a_lanes_pace_counts(bus: Connector, queue: str) -> None:
+    chat, group, special = mint.mint("CHT"), mint.mint("GRP"), mint.mint("GRP")
+    await limits.set_lane_rate(bus, queue, 0.001, 3)
+    await limits.set_lane_rate(bus, queue, 0.001, 2, kind="GRP")
+    await limits.set_lane_rate(bus, queue, 0.001, 1, lane=special)
+    new = [NewJob(mint.mint("JOB"), b"", lane) for lane in (chat, group, special) for _ in range(5)]
+    await jobs.admit_many(bus, queue, new)
+    claimed = await claims.claim_many(bus, queue, 100, 10_000)
+    served = [job.lane for job in claimed.jobs]
+    assert [served.count(lane) for lane in (chat, group, special)] == [3, 2, 1]
+    assert not await audit(bus, queue)
+    await limits.set_lane_rate(bus, queue, None, kind="GRP")
+
+
+async def test_a_kind_that_is_no_namespace_is_refused(bus: Connector, queue: str) -> None:
+    with pytest.raises(InvalidId):
+        await limits.set_lane_rate(bus, queue, 1, 1, kind="group")
