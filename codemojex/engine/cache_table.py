@@ -63,6 +63,7 @@ class Table(Generic[T]):
         self._codec = codec
         self._loader = loader
         self._options = options
+        self._circuit = circuit
         self._spawn = spawn
         self._l1: SegmentedLru[T] = SegmentedLru(options.max_entries, options.max_bytes)
         self._l2 = SecondLayer(bus, name, circuit, options.l2_timeout_ms / 1000)
@@ -76,7 +77,7 @@ class Table(Generic[T]):
             self,
             grace_ms=options.grace_ms,
             block_ms=options.block_ms,
-            on_connected=self._pay,
+            on_contact=self._contact,
             on_fault=on_fault,
         )
 
@@ -316,8 +317,9 @@ class Table(Generic[T]):
         if len(self._owed) > _MAX_OWED:
             self._owed.popitem(last=False)
 
-    async def _pay(self) -> None:
-        """Tell the changes that are owed (called by the tail when it is connected)."""
+    async def _contact(self) -> None:
+        """Valkey answers (called by the tail): trust it again, and tell the changes that are owed."""
+        self._circuit.hint()
         for entry_id, version in list(self._owed.items()):
             try:
                 await self._l2.write(entry_id, "put", "T", version=version, ttl_s=_TOMBSTONE_S)

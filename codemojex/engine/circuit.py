@@ -35,6 +35,10 @@ class Circuit:
         self._probe_until = now + self._max_open_ms / 1000  # in case the probe never reports
         return True
 
+    def hint(self) -> None:
+        """The service was seen alive: the next call may probe at once."""
+        self._open_until = 0.0
+
     def succeeded(self) -> None:
         """A call was answered."""
         self._faults = 0

@@ -43,7 +43,7 @@ class Tail:
         *,
         grace_ms: int,
         block_ms: int,
-        on_connected: Callable[[], Awaitable[None]],
+        on_contact: Callable[[], Awaitable[None]],
         on_fault: Callable[[EngineError], None],
     ) -> None:
         self._bus = bus
@@ -51,7 +51,7 @@ class Tail:
         self._listener = listener
         self._grace_s = grace_ms / 1000
         self._block_ms = block_ms
-        self._on_connected = on_connected
+        self._on_contact = on_contact
         self._on_fault = on_fault
         self._server = b""
         self._last: tuple[int, int] = (0, 0)  # birth of the log, counter
@@ -75,6 +75,7 @@ class Tail:
             try:
                 await self._connect()
                 while True:
+                    await self._on_contact()
                     await self._read()
                     faults = 0
             except EngineError as error:
@@ -93,7 +94,6 @@ class Tail:
             self._last = _place(newest[0][0]) if newest else (0, 0)
             self._listener.flush()
             self._heard_at = sent
-        await self._on_connected()
         self.connected.set()
 
     async def _server_id(self) -> bytes:
