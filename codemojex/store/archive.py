@@ -15,7 +15,7 @@ from sqlalchemy.exc import DataError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from codemojex.store import segment
-from codemojex.store.engine import Store, reading, writing
+from codemojex.store.engine import Store, first_line, reading, writing
 from codemojex.store.records import ArchivedGame, ArchivedPlayer, StreamRecord, Watermark
 from codemojex.store.tables import (
     GameRow,
@@ -90,8 +90,7 @@ async def fold_game(  # noqa: PLR0917 - the order is that of the archive's vocab
                 await _write_segment(session, queue, stream, records, sealed)
                 return Folded(reached)
     except (IntegrityError, DataError) as error:
-        # The first line only: the rest of the message repeats the row.
-        return Conflict("refused", str(error.orig).partition("\n")[0], expected_watermark)
+        return Conflict("refused", first_line(error), expected_watermark)
     return await _explain(store, queue, stream, records, sealed)
 
 

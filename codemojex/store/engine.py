@@ -134,7 +134,7 @@ async def connecting(where: str) -> AsyncGenerator[None]:
     except TimeoutError as error:
         raise StoreUnavailable(where, "it does not answer in time", _UNREACHABLE) from error
     except (SQLAlchemyError, OSError) as error:
-        raise StoreUnavailable(where, _first_line(error), _UNREACHABLE) from error
+        raise StoreUnavailable(where, first_line(error), _UNREACHABLE) from error
 
 
 @asynccontextmanager
@@ -143,13 +143,21 @@ async def working(where: str) -> AsyncGenerator[None]:
     try:
         yield
     except (OperationalError, InterfaceError) as error:
-        raise StoreUnavailable(where, _first_line(error), _UNREACHABLE) from error
+        raise StoreUnavailable(where, first_line(error), _UNREACHABLE) from error
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
         raise StoreUnavailable(where, "the connection broke", _UNREACHABLE) from error
     except (TimeoutError, OSError) as error:
-        raise StoreUnavailable(where, _first_line(error), _UNREACHABLE) from error
+        raise StoreUnavailable(where, first_line(error), _UNREACHABLE) from error
+
+
+def first_line(error: BaseException) -> str:
+    """What a driver says, without its class names and without the lines after the first, which may repeat the row."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    # The drivers' adapters write the class of the original error before its text.
+    lines = re.sub(r"^(<class '[^']*'>: )+", "", str(cause)).splitlines()
+    return lines[0] if lines else type(cause).__name__
 
 
 @asynccontextmanager
@@ -177,10 +185,3 @@ def _prepare_sqlite(connection: Any, _record: object, *, foreign_keys: bool) -> 
 
 def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get('sqlite_begin', 'IMMEDIATE')}")
-
-
-def _first_line(error: BaseException) -> str:
-    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    # The drivers' adapters write the class of the original error before its text.
-    lines = re.sub(r"^(<class '[^']*'>: )+", "", str(cause)).splitlines()
-    return lines[0] if lines else type(cause).__name__

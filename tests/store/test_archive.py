@@ -109,23 +109,14 @@ async def test_of_two_archivers_one_folds_and_the_other_sees_it(store, store_url
 
 
 async def test_games_with_the_same_people_in_any_order_fold_at_once(store):
-    people = tuple(player(f"P{number}") for number in range(8))
-    here = room()
+    """Without one order of locking, two of them would wait for each other until the database breaks one off."""
+    people = tuple(player(f"P{number}") for number in range(300))
     games = [
-        game(
-            id=new_id("GAM"),
-            room=here,
-            players=people if turn % 2 else people[::-1],
-            winner=people[0].id,
-            guesses=(),
-            standings=(),
-        )
-        for turn in range(8)
+        game(players=people[::step], winner=None, cut=None, guesses=(), standings=()) for step in (1, -1, 1, -1, 1, -1)
     ]
     async with asyncio.timeout(30):
         answers = await asyncio.gather(*(fold(store, rows, records(rows.id)) for rows in games))
     assert all(isinstance(answer, Folded) for answer in answers)
-    assert (await history.last_game_of_room(store, here.id)).id == games[-1].id
 
 
 async def test_crash_before_any_statement_leaves_nothing_and_the_next_fold_succeeds(store):

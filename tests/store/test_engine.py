@@ -162,6 +162,17 @@ async def test_broken_connection_is_clear_and_the_next_transaction_works(postgre
     await close(store)
 
 
+async def test_connection_that_broke_while_it_was_idle_is_replaced_unnoticed(postgres_server, postgres_url):
+    await migrate(postgres_url)
+    store = await open_store(postgres_url)
+    async with reading(store) as session:
+        backend = await session.scalar(text("SELECT pg_backend_pid()"))
+    postgres_server.psql(f"SELECT pg_terminate_backend({backend}, 5000)")
+    async with reading(store) as session:
+        assert await session.scalar(text("SELECT pg_backend_pid()")) != backend
+    await close(store)
+
+
 async def test_transaction_rolls_back_when_its_block_raises(store):
     async def add_and_fail():
         async with writing(store) as session:
