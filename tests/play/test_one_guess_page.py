@@ -28,7 +28,7 @@ def masked(line: str) -> str:
 async def picture(table: GameTable, game_id: str) -> str:
     """The keys of the game and its queue, one a line, without what differs from run to run."""
     bus, queue = table.play.bus, table.play.options.guesses
-    lines: list[str] = []
+    lines: dict[str, str] = {}  # by key, for a scan may show a key twice
     cursor = "0"
     while True:
         reply = await bus.execute("SCAN", cursor, "MATCH", f"*{{{queue}}}*", "COUNT", 1000)
@@ -40,13 +40,13 @@ async def picture(table: GameTable, game_id: str) -> str:
             if about_people or not (key.startswith("cmx") or name.startswith(_FAMILIES)):
                 continue
             shown = masked(key.replace(queue, "cm"))
-            lines.append(f"{shown:29} {masked(await content(table, key, name))}".rstrip())
+            lines[key] = f"{shown:29} {masked(await content(table, key, name))}".rstrip()
         if cursor == "0":
-            return "\n".join(sorted(lines)) + "\n"
+            return "\n".join(sorted(lines.values())) + "\n"
 
 
 async def content(table: GameTable, key: str, name: str) -> str:
-    bus, family = table.play.bus, name.split(":")[0]
+    bus, family = table.play.bus, name.split(":", maxsplit=1)[0]
     if name.endswith(":archived"):
         return "the last record that the store has"
     if family == "secret":
