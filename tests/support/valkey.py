@@ -27,6 +27,7 @@ class ValkeyServer:
         self._options = options
         self._aof = aof
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
         self.directory = Path(tempfile.mkdtemp(prefix="cmxv-"))
         self.socket_path = self.directory / "s"
         self._log = self.directory / "log"
@@ -50,6 +51,9 @@ class ValkeyServer:
             *self._options,
         ]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        # Ends the server when this process is killed: the pipe closes with it.
+        guard = ["sh", "-c", 'cat >/dev/null; kill -9 "$0"', str(self._process.pid)]
+        self._guard = subprocess.Popen(guard, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
         deadline = time.monotonic() + START_DEADLINE_S
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -71,6 +75,9 @@ class ValkeyServer:
 
     def kill(self) -> None:
         """End the server as a crash does."""
+        if self._guard is not None:
+            self._guard.communicate()  # the closed pipe is its sign
+            self._guard = None
         if self._process is not None:
             self._process.kill()
             self._process.wait()
