@@ -28,7 +28,7 @@ CONNECT_TIMEOUT_S = 5
 STATEMENT_TIMEOUT_S = 30
 BUSY_TIMEOUT_MS = 5_000
 
-_UNREACHABLE = "check that the database runs and that DATABASE_URL is right"
+_UNREACHABLE = "check that the database runs and that its address is right"
 
 
 @dataclass(frozen=True, slots=True)
