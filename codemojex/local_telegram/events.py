@@ -20,13 +20,17 @@ class Events:
         self._watchers: dict[asyncio.Queue[Json | None], int | None] = {}
         self._changed: list[asyncio.Future[None]] = []
 
-    def publish(self, kind: str, body: Json, audience: set[int] | None = None) -> None:
-        """Tell the watchers of the people in `audience` (`None`: everybody)."""
+    def tick(self) -> None:
+        """Something changed that no watcher shows: only those who wait for a new version wake up."""
         self.version += 1
         for waiter in self._changed:
             if not waiter.done():
                 waiter.set_result(None)
         self._changed.clear()
+
+    def publish(self, kind: str, body: Json, audience: set[int] | None = None) -> None:
+        """Tell the watchers of the people in `audience` (`None`: everybody)."""
+        self.tick()
         event: Json = {"kind": kind, **body}
         for queue, user_id in self._watchers.items():
             if audience is not None and user_id is not None and user_id not in audience:

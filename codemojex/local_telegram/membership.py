@@ -25,6 +25,7 @@ ADMIN_RIGHTS = (
     "can_pin_messages",
     "can_manage_topics",
 )
+TOPICS_LIMIT = 500
 STATUS_AFTER = {
     "join": "member",
     "leave": "left",
@@ -173,6 +174,8 @@ def open_topic(world: World, chat: Chat, user_id: int, name: str) -> Topic:
     """A new topic of a forum."""
     if not chat.forum:
         raise ControlError(f"{chat.title!r} is not a forum; create the group with forum: true")
+    if len(chat.topics) >= TOPICS_LIMIT:
+        raise ControlError(f"a forum has at most {TOPICS_LIMIT} topics here")
     if not 1 <= len(name) <= 128:
         raise ControlError("a topic needs a name of 1 to 128 characters")
     created = {"forum_topic_created": {"name": name, "icon_color": 7322096}}

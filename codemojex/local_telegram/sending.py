@@ -15,6 +15,7 @@ from codemojex.local_telegram.model import CALLBACK_LIFE_S, Chat
 from codemojex.local_telegram.texts import bot_text
 from codemojex.local_telegram.world import World
 
+PINNED_LIMIT = 100
 DELETE_WITHIN_S = 48 * 3600
 NOT_MODIFIED = (
     "message is not modified: specified new message content and reply markup are exactly the same "
@@ -105,6 +106,7 @@ async def pin_chat_message(world: World, call: api.PinChatMessage) -> bool:
     if call.message_id in chat.pinned:
         chat.pinned.remove(call.message_id)
     chat.pinned.append(call.message_id)
+    del chat.pinned[:-PINNED_LIMIT]
     world.publish("pinned", chat, {"pinned": chat.pinned})
     return True
 

@@ -55,4 +55,4 @@ class World:
         self.logged += 1
         entry: Json = {"n": self.logged, "date": self.clock.date(), "method": method, "fields": fields, **outcome}
         self.log.append(entry)
-        self.events.publish("log", {"entry": entry}, set())
+        self.events.tick()

@@ -102,8 +102,6 @@ export class Store extends EventTarget {
       case "reset":
         this.#reset();
         break;
-      case "log":
-        break;
       default:
         this.reload();
     }
