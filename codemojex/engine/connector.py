@@ -131,7 +131,7 @@ class Connector:
 
 
 def _client(url: str, read_timeout_s: float | None, max_connections: int, timeout_s: float) -> _Client:
-    pool = cast(Any, BlockingConnectionPool).from_url(  # its keyword arguments carry no types
+    pool = cast(Any, _Pool).from_url(  # its keyword arguments carry no types
         url,
         protocol=3,
         decode_responses=False,
@@ -166,6 +166,20 @@ class _FenceError(faults.RedisError):
     """Carries the found version through the client's connect path."""
 
 
+class _NeverSent(faults.ConnectionError):
+    """No connection could be had, so the command did not leave."""
+
+
+class _Pool(BlockingConnectionPool):
+    """A pool that tells faults before a command from faults after it."""
+
+    async def get_connection(self, *args: Any, **options: Any) -> Any:  # the client leaves the types open
+        try:
+            return await cast(Any, super()).get_connection(*args, **options)
+        except (faults.ConnectionError, faults.TimeoutError) as error:
+            raise _NeverSent(f"no connection to the server: {error}") from error
+
+
 async def _translated(call: Awaitable[Any]) -> Any:  # as above
     """The client's call with the engine's errors, and with every cancellation kept.
 
@@ -178,23 +192,15 @@ async def _translated(call: Awaitable[Any]) -> Any:  # as above
         return await call
     except _FenceError as error:
         raise VersionFence(str(error), WIRE_VERSION, VERSION_KEY) from None
-    except (faults.BusyLoadingError, faults.AuthenticationError, faults.MaxConnectionsError) as error:
+    except (_NeverSent, faults.BusyLoadingError, faults.AuthenticationError) as error:
         raise Unavailable(str(error)) from error
-    except faults.TimeoutError as error:
-        raise UnknownOutcome(f"no answer in time: {error}") from error
-    except faults.ConnectionError as error:
-        raise _lost(error) from error
+    except (faults.ConnectionError, faults.TimeoutError) as error:
+        raise UnknownOutcome(f"no answer: {error}") from error
     except faults.RedisError as error:
         raise _as_error(error) from error
     finally:
         if task and task.cancelling() > asked:
             raise asyncio.CancelledError
-
-
-def _lost(error: faults.ConnectionError) -> EngineError:
-    text = str(error)
-    never_sent = "connecting to" in text or "No connection available" in text
-    return Unavailable(text) if never_sent else UnknownOutcome(text)
 
 
 def _as_error(error: Exception) -> EngineError:
