@@ -159,6 +159,21 @@ async def test_names_and_texts_are_never_markup(page: Page, people: People, bot:
     assert await page.locator('a[href^="javascript:"]').count() == 0
 
 
+async def test_a_topic_is_opened_and_written_to(page: Page, people: People, ada: int):
+    forum = await people.add_group("Forum", [ada], forum=True)
+    mine = column(page, ada)
+    await mine.locator(f'[data-testid="chat"][data-chat="{forum}"]').click()
+    await mine.get_by_test_id("add-topic").click()
+    await page.get_by_test_id("topic-name").fill("Daily")
+    await page.keyboard.press("Enter")
+    await mine.get_by_test_id("topic").filter(has_text="Daily").click()
+    await mine.get_by_test_id("composer").fill("in the topic")
+    await page.keyboard.press("Enter")
+    await expect(mine.get_by_test_id("message").last).to_contain_text("in the topic")
+    opened, written = (await people.messages(forum))[-2:]
+    assert written["message_thread_id"] == opened["message_id"]
+
+
 async def test_the_page_fits_a_phone(page: Page, people: People, bot: Bot, ada: int):
     boris = await people.add_person("Boris")
     await bot.send_message(ada, "x " * 300 + "y" * 200, reply_markup=keyboard(Play="p"))

@@ -157,7 +157,24 @@ export class ChatPane {
     fill(this.topics, [chat.topics, this.#thread, chat.chat_id], () => [
       chip("All · General", null),
       ...chat.topics.map((topic) => chip(topic.closed ? `🔒 ${topic.name}` : topic.name, topic.thread_id)),
+      el("button", {
+        type: "button", class: "chip", "data-testid": "add-topic", "aria-label": "New topic", onclick: () => this.#askTopic(),
+      }, "+"),
     ]);
+  }
+
+  #askTopic() {
+    const name = el("input", { name: "name", required: true, maxlength: "128", autocomplete: "off", "data-testid": "topic-name" });
+    const form = el("form", { method: "dialog" }, el("h2", {}, "New topic"), el("label", {}, "Name ", name),
+      el("div", { class: "sheet-actions" }, el("button", { class: "primary" }, "Open")));
+    const dialog = el("dialog", { class: "sheet", "aria-label": "New topic" }, form);
+    form.addEventListener("submit", () => {
+      post("topics", { user_id: this.#person.user_id, chat_id: this.#chatId, name: name.value })
+        .catch((error) => this.#toast(error.message, "problem"));
+    });
+    dialog.addEventListener("close", () => dialog.remove());
+    this.element.append(dialog);
+    dialog.showModal();
   }
 
   async #send(text, replyTo) {
