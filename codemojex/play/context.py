@@ -17,6 +17,11 @@ from codemojex.store.engine import Store
 if TYPE_CHECKING:
     from codemojex.engine.near_cache import Table
 
+    from .games import Snapshot
+    from .players import Player
+    from .rooms import Room
+    from .sessions import Session
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -41,6 +46,8 @@ class Options:
     result_window_ms: int = 7 * 86_400_000
 
     def __post_init__(self) -> None:
+        if len(self.guesses) > 32:
+            raise ValueError(f"the queue name {self.guesses!r} is too long: use up to 32 characters")
         if not 1 <= self.partitions <= 256:
             raise ValueError(f"partitions is {self.partitions}: use 1 to 256")
         if self.votes_needed < 1 or self.max_waiting < 1:
@@ -52,10 +59,12 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """The near-cache tables that this package reads and writes; without one, every read goes to the source."""
+    """The near-cache tables of this package, made by `caches.with_caches`. Without one, reads go to the source."""
 
-    games: Table | None = None
-    sessions: Table | None = None
+    games: Table[Snapshot] | None = None
+    rooms: Table[Room] | None = None
+    players: Table[Player] | None = None
+    sessions: Table[Session] | None = None
 
 
 @dataclass(frozen=True, slots=True)

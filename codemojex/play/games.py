@@ -116,38 +116,52 @@ async def open_game(
 
 async def live_game(play: Play, room_id: str) -> Snapshot | None:
     """The room's live game, or None."""
-    game_id = await play.bus.execute("HGET", keys.room(keys.queue(play.options, room_id), room_id), "live")
-    return None if game_id is None else await snapshot(play, game_id.decode())
+    live, _ = await _of_room(play, room_id)
+    return None if live is None else await snapshot(play, live)
 
 
 async def last_game(play: Play, room_id: str) -> Snapshot | None:
     """The room's live game or, without one, the game that was closed last; None when its live keys are gone."""
-    game_id = await last_game_id(play, room_id)
-    return None if game_id is None else await snapshot(play, game_id)
+    live, last = await _of_room(play, room_id)
+    game = None if last is None else await snapshot(play, last)
+    if game is not None and live is None and game.state in ("open", "closing"):
+        return await refresh(play, game.id)  # the room knows already, the near-cache does not yet
+    return game
 
 
 async def last_game_id(play: Play, room_id: str) -> str | None:
     """The id of the room's live or last game, archived ones included; pass it to `views.view`."""
-    game_id = await play.bus.execute("HGET", keys.room(keys.queue(play.options, room_id), room_id), "last")
-    return None if game_id is None else game_id.decode()
+    return (await _of_room(play, room_id))[1]
+
+
+async def _of_room(play: Play, room_id: str) -> tuple[str | None, str | None]:
+    """The ids of the room's live and last game."""
+    place = keys.room(keys.queue(play.options, room_id), room_id)
+    live, last = await play.bus.execute("HMGET", place, "live", "last")
+    return live and live.decode(), last and last.decode()
 
 
 async def snapshot(play: Play, game_id: str) -> Snapshot | None:
     """The game as the near-cache knows it; None when its live keys are gone (see `views.view`)."""
-    return await refresh(play, game_id)
+    table = play.caches.games
+    return await read(play, game_id) if table is None else (await table.get(game_id)).value
 
 
 async def refresh(play: Play, game_id: str) -> Snapshot | None:
-    """Read the game past every cache and put what was read into them."""
-    fields = await _read(play, game_id)
-    return None if fields is None else _snapshot(fields)
+    """Read the game past every cache, and tell the caches of all processes what was read."""
+    found = await read(play, game_id)
+    if found is not None and play.caches.games is not None:
+        await play.caches.games.put(game_id, found, found.rev)
+    return found
 
 
-async def _read(play: Play, game_id: str) -> dict[str, str] | None:
-    fields = cast(
-        "dict[bytes, bytes]", await play.bus.execute("HGETALL", keys.game(keys.queue(play.options, game_id), game_id))
+async def read(play: Play, game_id: str) -> Snapshot | None:
+    """Read the game from its hash."""
+    fields: dict[bytes, bytes] = await play.bus.execute(
+        "HGETALL", keys.game(keys.queue(play.options, game_id), game_id)
     )
-    return {name.decode(): value.decode() for name, value in fields.items()} or None
+    # Without an id something wrote to a game that had just expired.
+    return _snapshot({name.decode(): value.decode() for name, value in fields.items()}) if b"id" in fields else None
 
 
 def _snapshot(fields: Mapping[str, str]) -> Snapshot:

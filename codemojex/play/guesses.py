@@ -19,7 +19,7 @@ from codemojex.game.events import VERSION
 from . import keys
 from .commands import LUA
 from .context import Play
-from .games import Snapshot
+from .games import Snapshot, refresh
 from .players import Player
 
 Reason = Literal["closed", "late", "no_tries", "cooldown", "gone", "busy"]
@@ -77,6 +77,8 @@ async def submit(play: Play, game: Snapshot, player: Player, code: Sequence[str]
     verdict = answer[0].decode()
     if verdict in ("accepted", "again"):
         return Accepted(answer[1].decode(), int(answer[2]), int(answer[3]), int(answer[4]), again=verdict == "again")
+    if verdict in ("closed", "gone") and game.state == "open":
+        await refresh(play, game.id)  # the caller's snapshot was old: the next one shall not be
     return Refused(cast("Reason", verdict), int(answer[1]))
 
 

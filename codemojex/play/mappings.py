@@ -32,8 +32,8 @@ async def remember(play: Play, key: str, **fields: str | int) -> dict[str, str]:
 
 
 async def read(play: Play, key: str) -> dict[str, str]:
-    """The whole hash; empty when it is not known."""
-    return _text(await play.bus.execute("HGETALL", key))
+    """The whole hash, which counts as its use; empty when it is not known."""
+    return await remember(play, key)
 
 
 async def read_many(play: Play, keys: Sequence[str]) -> list[dict[str, str]]:
@@ -43,6 +43,11 @@ async def read_many(play: Play, keys: Sequence[str]) -> list[dict[str, str]]:
         if isinstance(reply, Exception):
             raise reply
     return [_text(reply) for reply in found]
+
+
+def entry(play: Play, name: str) -> str:
+    """The near-cache entry of an outside name or an id; deployments that share a server do not share entries."""
+    return f"{play.options.guesses}:{name}"
 
 
 def _text(reply: object) -> dict[str, str]:

@@ -10,9 +10,8 @@ import msgspec
 
 from codemojex.store.history import find_room
 
-from . import keys
+from . import keys, mappings
 from .context import Play
-from .mappings import bind, bound, read, remember
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -36,21 +35,27 @@ async def room_for(play: Play, chat_id: int, thread_id: int | None, kind: str, t
 
     Raises StoreUnavailable when Valkey does not know the chat and the durable store cannot be asked.
     """
-    place = keys.chat(play.options, chat_id, thread_id)
-    room_id = await bound(play, place)
-    if room_id is None:
-        archived = await find_room(play.store, chat_id, thread_id)
-        room_id = await bind(play, place, archived.id if archived else play.mint.mint("ROM"))
-        topics = keys.chat_rooms(play.options, chat_id)
-        await play.bus.execute("SADD", topics, thread_id or 0)
-        await play.bus.execute("PEXPIRE", topics, play.options.mapping_keep_ms)
+    room = await find(play, chat_id, thread_id)
+    if room is not None and (room.kind, room.title) == (kind, title):
+        return room
+    room_id = room.id if room else await _bind(play, chat_id, thread_id, play.mint.mint("ROM"))
     return await _remember(play, room_id, chat_id=chat_id, thread_id=thread_id or "", kind=kind, title=title)
+
+
+async def find(play: Play, chat_id: int, thread_id: int | None) -> Room | None:
+    """The room of a chat or topic if there is one. Raises StoreUnavailable as `room_for` does."""
+    table = play.caches.rooms
+    if table is None:
+        return await load_place(play, chat_id, thread_id)
+    return (await table.get(_entry(play, chat_id, thread_id))).value
 
 
 async def get(play: Play, room_id: str) -> Room | None:
     """The room by id, or None when Valkey has forgotten it."""
-    fields = await read(play, _key(play, room_id))
-    return _room(room_id, fields) if "chat_id" in fields else None
+    table = play.caches.rooms
+    if table is None:
+        return await load(play, room_id)
+    return (await table.get(mappings.entry(play, room_id))).value
 
 
 async def configure(play: Play, room_id: str, *, lang: str | None = None, preset: str | None = None) -> Room | None:
@@ -68,22 +73,64 @@ async def migrate(play: Play, old_chat_id: int, new_chat_id: int) -> int:
     for raw in sorted(await play.bus.execute("SMEMBERS", topics)):
         thread_id = int(raw) or None
         old_place = keys.chat(play.options, old_chat_id, thread_id)
-        room_id = await bound(play, old_place)
+        room_id = await mappings.bound(play, old_place)
         if room_id is None:
             continue
-        new_place = keys.chat(play.options, new_chat_id, thread_id)
         # The group's room wins over one that the supergroup may have got from an early message.
+        new_place = keys.chat(play.options, new_chat_id, thread_id)
         await play.bus.execute("SET", new_place, room_id, "PX", play.options.mapping_keep_ms)
-        await play.bus.execute("SADD", keys.chat_rooms(play.options, new_chat_id), int(raw))
-        await _remember(play, room_id, chat_id=new_chat_id, thread_id=thread_id or "", kind="supergroup")
+        await _note_topic(play, new_chat_id, thread_id)
+        room = await _remember(play, room_id, chat_id=new_chat_id, thread_id=thread_id or "", kind="supergroup")
         await play.bus.execute("DEL", old_place)
+        if play.caches.rooms is not None:
+            await play.caches.rooms.invalidate(_entry(play, old_chat_id, thread_id), room.rev)
         moved += 1
     await play.bus.execute("DEL", topics)
     return moved
 
 
+async def load_place(play: Play, chat_id: int, thread_id: int | None) -> Room | None:
+    """Find the room of a chat past every cache, in Valkey, then in the durable store, and keep it alive."""
+    room_id = await mappings.bound(play, keys.chat(play.options, chat_id, thread_id))
+    if room_id is not None and (room := await load(play, room_id)) is not None:
+        return room
+    archived = await find_room(play.store, chat_id, thread_id)
+    if archived is None:
+        return None
+    room_id = await _bind(play, chat_id, thread_id, archived.id)
+    fields = {"chat_id": chat_id, "thread_id": thread_id or "", "kind": archived.kind, "title": archived.title}
+    return _room(room_id, await mappings.remember(play, _key(play, room_id), **fields))
+
+
+async def load(play: Play, room_id: str) -> Room | None:
+    """Read the room past every cache, which counts as its use."""
+    fields = await mappings.read(play, _key(play, room_id))
+    return _room(room_id, fields) if "chat_id" in fields else None
+
+
+async def _bind(play: Play, chat_id: int, thread_id: int | None, room_id: str) -> str:
+    bound = await mappings.bind(play, keys.chat(play.options, chat_id, thread_id), room_id)
+    await _note_topic(play, chat_id, thread_id)
+    return bound
+
+
+async def _note_topic(play: Play, chat_id: int, thread_id: int | None) -> None:
+    """A chat knows its topics, for its migration."""
+    topics = keys.chat_rooms(play.options, chat_id)
+    await play.bus.execute("SADD", topics, thread_id or 0)
+    await play.bus.execute("PEXPIRE", topics, play.options.mapping_keep_ms)
+
+
 async def _remember(play: Play, room_id: str, **fields: str | int) -> Room:
-    return _room(room_id, await remember(play, _key(play, room_id), **fields))
+    room = _room(room_id, await mappings.remember(play, _key(play, room_id), **fields))
+    if (table := play.caches.rooms) is not None:
+        await table.put(mappings.entry(play, room_id), room, room.rev)
+        await table.put(_entry(play, room.chat_id, room.thread_id), room, room.rev)
+    return room
+
+
+def _entry(play: Play, chat_id: int, thread_id: int | None) -> str:
+    return mappings.entry(play, f"{chat_id}:{thread_id or 0}")
 
 
 def _key(play: Play, room_id: str) -> str:
@@ -100,5 +147,5 @@ def _room(room_id: str, fields: dict[str, str]) -> Room:
         title=fields.get("title", ""),
         lang=fields.get("lang", ""),
         preset=fields.get("preset", ""),
-        rev=int(fields.get("rev", "0")),
+        rev=int(fields.get("rev", "1")),
     )

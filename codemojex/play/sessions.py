@@ -1,21 +1,25 @@
 """Sessions: what one player is doing in one conversation. Kept in the near-cache, changed by compare-and-swap.
 
-A session is a convenience: when it is lost, the player starts the draft anew and no game suffers.
+Valkey is the only home of a session, and it is forgotten a month after its last change: the player then starts the
+draft anew, and no game suffers. Needs the table that `caches.with_caches` makes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from codemojex.engine import ids
+from codemojex.engine.near_cache import Table
 
-_ATTEMPTS = 8
+from .context import Play
 
 
-class Session(msgspec.Struct, frozen=True):
+class Session(msgspec.Struct, frozen=True, omit_defaults=True):
     """A player's session in a conversation. `draft` holds a token or None per position; `locks` pins positions.
 
-    `state` and `data` belong to the bot's dialogues (its FSM storage). `rev` is the near-cache's version.
+    `state` and `data` belong to the bot's dialogues (its FSM storage).
     """
 
     draft: tuple[str | None, ...] = ()
@@ -27,9 +31,30 @@ class Session(msgspec.Struct, frozen=True):
     composer_message_id: int = 0
     state: str = ""
     data: dict[str, object] = {}
-    rev: int = 0
 
 
 def session_id(player_id: str, chat_id: int, thread_id: int | None) -> str:
     """The session's branded id: the same player in the same conversation always has the same."""
     return ids.derive("SES", f"{player_id}:{chat_id}:{thread_id or 0}")
+
+
+async def get(play: Play, session: str) -> Session:
+    """The session, a fresh one when there is none."""
+    return (await _table(play).get(session)).value or Session()
+
+
+async def update(play: Play, session: str, change: Callable[[Session], Session]) -> Session:
+    """Apply `change` to the present session and store it; it is applied again when another update came between."""
+    read = await _table(play).update(session, lambda old: change(old or Session()))
+    return read.value or Session()
+
+
+async def clear(play: Play, session: str) -> None:
+    """Forget the session."""
+    await _table(play).update(session, lambda old: None)
+
+
+def _table(play: Play) -> Table[Session]:
+    if play.caches.sessions is None:
+        raise RuntimeError("sessions need the near-cache: build the Play with caches.with_caches")
+    return play.caches.sessions

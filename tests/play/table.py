@@ -14,12 +14,14 @@ from codemojex.engine.clock import SystemClock
 from codemojex.engine.connector import Connector
 from codemojex.engine.ids import Minter
 from codemojex.engine.jobs import Job
+from codemojex.engine.near_cache import NearCache
 from codemojex.engine.outcome import Retry
 from codemojex.engine.settlement import Settlement, SettleVerdict
 from codemojex.game.events import Event
 from codemojex.game.fold import GameState
 from codemojex.game.presets import GameSettings, settings_for
 from codemojex.play import games, guesses, keys, players, rooms, scoring, views
+from codemojex.play.caches import with_caches
 from codemojex.play.context import Options, Play
 from codemojex.play.games import Opened, Snapshot
 from codemojex.play.guesses import Accepted
@@ -42,16 +44,17 @@ class GameTable:
     requests: Any = field(default_factory=itertools.count)
 
     @classmethod
-    async def lay(cls, bus: Connector, queue: str, store: Store, **options: Any) -> GameTable:
+    async def lay(cls, bus: Connector, queue: str, store: Store, near: NearCache) -> GameTable:
+        """Seat the people; the caches are joined to the play but used only once `near` is entered."""
         clock = SystemClock()
-        chosen = Options(guesses=queue, outbound=f"{queue}.out", **options)
-        play = Play(bus, Minter(next(_node) % 1000, clock), clock, store, options=chosen)
+        options = Options(guesses=queue, outbound=f"{queue}.out")
+        play = Play(bus, Minter(next(_node) % 1000, clock), clock, store, options=options)
         room = await rooms.room_for(play, -100_000 - next(_node), None, "group", "The Den")
         people = {
             name: await players.player_for(play, 1_000 + number, name, "en")
             for number, name in enumerate(("Ada", "Boris", "Chen"))
         }
-        return cls(play, room, people)
+        return cls(with_caches(play, near), room, people)
 
     def with_options(self, **options: Any) -> GameTable:
         """The same table under other options."""

@@ -77,3 +77,14 @@ async def test_a_game_lies_on_the_partition_of_its_room(table: GameTable) -> Non
         room_id = table.play.mint.mint("ROM")
         game_id = keys.mint_game(spread.play, room_id)
         assert keys.queue(spread.play.options, game_id) == keys.queue(spread.play.options, room_id)
+
+
+async def test_refused_guess_corrects_an_old_snapshot(table: GameTable) -> None:
+    game = await table.open(settings_for("quick", "solo"))
+    assert (await games.snapshot(table.play, game.id)) == game
+    await table.guess(game, "Ada", await table.secret(game))
+    await table.settle(await table.claim())
+    await table.submit(game, "Ada", await table.wrong(game))
+    found = await games.snapshot(table.play, game.id)
+    assert found is not None
+    assert found.state == "closed"
