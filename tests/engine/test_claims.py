@@ -259,6 +259,15 @@ async def test_many_ghosts_are_dropped_in_bounded_steps(bench: Bench) -> None:
     assert [job.id for job in got] == made[-1:]
 
 
+@pytest.mark.parametrize("name", [None, lane(1)], ids=["flat", "lane"])
+async def test_a_row_that_cannot_be_read_does_not_stop_the_rota(bench: Bench, name: str | None) -> None:
+    made = await bench.fill([name, name, lane(2), lane(3)])
+    await bench.bus.execute("SET", bench.space.row(made[0]), "not a hash")
+    assert {job.id for job in await bench.take(3)} == set(made[1:])
+    await bench.bus.execute("DEL", bench.space.row(made[0]))
+    await bench.sound()
+
+
 async def test_an_expired_job_dies_with_a_reason_instead_of_being_served(bench: Bench) -> None:
     late = bench.job(expires_at_ms=1, lane=lane(1))
     fresh = bench.job(expires_at_ms=4_000_000_000_000, lane=lane(1))

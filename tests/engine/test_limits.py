@@ -253,6 +253,17 @@ async def test_a_lane_s_own_limit_stands_before_the_default_and_is_not_forgotten
     await bench.sound()
 
 
+async def test_a_busy_lane_takes_a_new_default_only_after_it_was_empty(bench: Bench) -> None:
+    await bench.fill([lane(1)] * 3)
+    await limits.set_default_lane_limit(bench.bus, bench.queue, 1)
+    await bench.fill([lane(1)])
+    assert await bench.raw("EXISTS", "glimit") == 0
+    assert len((await bench.claim(9)).jobs) == 4
+    await bench.fill([lane(1)])
+    assert await bench.raw("HGETALL", "glimit") == {lane(1).encode(): b"1"}
+    await bench.sound()
+
+
 async def test_a_default_ceiling_of_one_makes_each_lane_a_queue_of_its_own(bench: Bench) -> None:
     await limits.set_default_lane_limit(bench.bus, bench.queue, 1)
     made = await bench.fill([lane(1)] * 3)

@@ -246,6 +246,30 @@ async def test_a_batch_longer_than_a_chunk_is_settled_whole(bench: Bench) -> Non
     await bench.sound()
 
 
+async def test_one_batch_may_free_and_refill_the_same_lanes(bench: Bench) -> None:
+    await limits.set_default_lane_limit(bench.bus, bench.queue, 2)
+    await bench.fill([lane(1)] * 5 + [lane(2)] * 5)
+    jobs = await bench.take(4)
+    mixed: list[Outcome] = [Complete(), GiveBack(), Park(60_000), Retry("no", 0)]
+    items = [Settlement(job.id, job.token, outcome) for job, outcome in zip(jobs, mixed, strict=True)]
+    await settlement.settle_many(bench.bus, bench.queue, items)
+    await bench.sound()
+    await bench.claim(9)
+    await bench.sound()
+
+
+async def test_a_row_that_cannot_be_read_spoils_no_other_settlement(bench: Bench) -> None:
+    await bench.fill([lane(1), lane(2)])
+    one, two = await bench.take(2)
+    await bench.bus.execute("SET", bench.space.row(one.id), "not a hash")
+    items = [Settlement(job.id, job.token, Complete()) for job in (one, two)]
+    failed, fine = await settlement.settle_many(bench.bus, bench.queue, items)
+    assert isinstance(failed, EffectFailure)
+    assert "WRONGTYPE" in failed.reason
+    assert fine == Settled("completed")
+    await bench.bus.execute("DEL", bench.space.row(one.id))
+
+
 async def test_settling_and_claiming_go_in_one_step(bench: Bench) -> None:
     await lanes.limit(bench.bus, bench.queue, lane(1), 1)
     await bench.fill([lane(1), lane(1)])
@@ -314,7 +338,9 @@ async def test_an_effect_without_a_body_is_refused_before_any_write(bench: Bench
         await settlement.complete(bench.bus, bench.queue, bench.id(), "1", Effect("nothing"), effects=BODIES)
 
 
-async def test_an_effect_may_admit_a_follow_up_job(bench: Bench) -> None:
+@pytest.mark.parametrize("ceiling", [None, 1, 2])
+async def test_an_effect_may_admit_a_follow_up_job(bench: Bench, ceiling: int | None) -> None:
+    await limits.set_default_lane_limit(bench.bus, bench.queue, ceiling)
     body = EffectBody(
         "follow", "return {admit_one(ARGV[1], now_ms(), {id = ARGV[2], payload = 'next', lane = ARGV[3]})}"
     )

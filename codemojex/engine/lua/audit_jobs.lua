@@ -42,7 +42,7 @@ for i = 3, #ARGV do
         redis.call('ZREM', P .. 'pending', id)
         redis.call('HSET', row, 'state', 'pending')
         if group then
-          lane_put(P, group, id, lane_active(P, group), false)
+          lane_put(P, group, id, nil, false)
         else
           redis.call('ZADD', P .. 'pending', 0, id)
           wake(P)

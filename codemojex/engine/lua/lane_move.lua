@@ -11,7 +11,7 @@ if not from then return 'not_found' end
 if from == to then return 'noop' end
 if redis.call('ZREM', P .. 'g:' .. from .. ':pending', id) == 0 then return 'not_pending' end
 redis.call('HSET', row, 'group', to)
-lane_put(P, to, id, lane_active(P, to), false)
+lane_put(P, to, id, nil, false)
 lane_visit(P, from)
 lane_freed(P, from, lane_active(P, from), false)
 return 'moved'

@@ -12,7 +12,7 @@ redis.call('HDEL', row, 'last_error', 'failures', 'stalled', 'expires_at')
 redis.call('HSET', row, 'state', 'pending')
 local g = redis.call('HGET', row, 'group')
 if g then
-  lane_put(P, g, id, lane_active(P, g), false)
+  lane_put(P, g, id, nil, false)
 else
   redis.call('ZADD', P .. 'pending', 0, id)
   wake(P)

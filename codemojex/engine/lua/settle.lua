@@ -22,13 +22,15 @@ local function run_effect(item)
   return type(reply) == 'table' and tostring(reply.err) or tostring(reply)
 end
 
-local out, done = {}, 0
+local out, done, batch = {}, 0, { ids = {}, names = {}, seats = {} }
 for _, item in ipairs(cmsgpack.unpack(ARGV[1])) do
-  local verdict, detail, reply = settle_one(P, now, item, run_effect, tonumber(ARGV[2]), ARGV[3])
+  local ok, verdict, detail, reply = pcall(settle_one, P, now, item, run_effect, tonumber(ARGV[2]), ARGV[3], batch)
+  if not ok then verdict, detail = 'effect_failed', type(verdict) == 'table' and verdict.err or tostring(verdict) end
   local i = #out
   out[i + 1], out[i + 2], out[i + 3] = verdict, detail or false, reply or false
   if detail == 'completed' then done = done + 1 end
 end
+settle_rest(P, batch)
 if done > 0 then redis.call('HINCRBY', P .. 'metrics:completed', 'count', done) end
 local n = tonumber(ARGV[4])
 if n == 0 and redis.call('HEXISTS', P .. 'meta', 'concurrency') == 1 then wake(P) end -- seats are free again

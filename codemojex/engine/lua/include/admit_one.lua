@@ -38,7 +38,7 @@ local function admit_one(P, now, spec)
     schedule_at(P, id, due)
     return 'scheduled', id
   elseif spec.lane then
-    lane_put(P, spec.lane, id, tonumber(redis.call('HGET', P .. 'gactive', spec.lane)) or 0, false)
+    lane_put(P, spec.lane, id, nil, false)
   else
     redis.call('ZADD', P .. 'pending', 0, id)
     wake(P)

@@ -5,10 +5,6 @@
 ---   until the next one, -1 when nothing waits
 --- Refuses: nothing
 --- Include: ring
-local function lane_active(P, g)
-  return tonumber(redis.call('HGET', P .. 'gactive', g)) or 0
-end
-
 local function wake_rested(P, now, max)
   local lanes = redis.call('ZRANGEBYSCORE', P .. 'resting', '-inf', now, 'LIMIT', 0, max)
   for _, g in ipairs(lanes) do
@@ -27,7 +23,7 @@ local function promote_due(P, now, max)
       local g = redis.call('HGET', row, 'group')
       redis.call('HSET', row, 'state', 'pending')
       if g then
-        lane_put(P, g, id, lane_active(P, g), false)
+        lane_put(P, g, id, nil, false)
       else
         redis.call('ZADD', P .. 'pending', 0, id)
         wake(P)

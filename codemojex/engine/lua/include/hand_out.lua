@@ -1,21 +1,25 @@
 --- hand_out: turn one waiting id into a job in flight
 --- Keys: P
 --- Args: id, g (nil for a flat job), c: the claim under way {now, lease_ms, jobs, active, bytes}
---- Returns: hand_out(P, id, g, c) -> true when the job went out; an id without a row is dropped, an expired job dies
+--- Returns: hand_out(P, id, g, c) -> true when the job went out; an id without a readable row is dropped, an expired
+---   job dies
 --- Refuses: nothing
 --- Include: bury, dedup
-local ROW = { 'attempts', 'payload', 'expires_at', 'failures', 'stalled', 'timeout_ms', 'dedup', 'dedup_ms' }
+local MORE = { 'expires_at', 'failures', 'stalled', 'timeout_ms', 'dedup', 'dedup_ms' }
 
-local function hand_out(P, id, g, c)
+local function hand_out_row(P, id, g, c)
   local row = P .. 'job:' .. id
-  local attempts, payload, expires, failures, stalled, timeout, dedup, dedup_ms = unpack(
-    redis.call('HMGET', row, unpack(ROW)))
+  local attempts, payload = unpack(redis.call('HMGET', row, 'attempts', 'payload'))
   if not attempts then return false end
-  if expires and tonumber(expires) <= c.now then
+  local expires, failures, stalled, timeout, dedup, dedup_ms
+  if redis.call('HLEN', row) > (g and 4 or 3) then -- a plain row has no more than the contract's fields
+    expires, failures, stalled, timeout, dedup, dedup_ms = unpack(redis.call('HMGET', row, unpack(MORE)))
+  end
+  if expires and (tonumber(expires) or 0) <= c.now then
     bury(P, id, 'expired')
     return false
   end
-  local token = string.format('%.0f', attempts + 1)
+  local token = (tonumber(attempts) or 0) + 1 .. ''
   redis.call('HSET', row, 'state', 'active', 'attempts', token)
   if dedup and dedup_ms then
     dedup_keep(P, dedup, id, dedup_ms + c.lease_ms)
@@ -30,4 +34,10 @@ local function hand_out(P, id, g, c)
   active[#active + 1] = id
   c.bytes = c.bytes + #jobs[j + 2]
   return true
+end
+
+-- A row that cannot be read (not a hash, say) must not stop the rota: the id is dropped like one without a row.
+local function hand_out(P, id, g, c)
+  local ok, went = pcall(hand_out_row, P, id, g, c)
+  return ok and went
 end

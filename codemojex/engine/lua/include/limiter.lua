@@ -4,7 +4,9 @@
 --- Returns: read_meta(P), gcra(tat, now, rate, burst) -> units, start; budget(P, now, m) -> units; spend(P, now, m, k);
 ---   limited_for(P, now, m) -> ms until the next unit, 0 when there is one
 --- Refuses: nothing
-local META = { 'paused', 'limiter', 'concurrency', 'max', 'duration', 'rate', 'burst', 'lane_rate', 'lane_burst', 'lane_kinds' }
+local META = {
+  'paused', 'limiter', 'concurrency', 'max', 'duration', 'rate', 'burst', 'lane_rate', 'lane_burst', 'lane_kinds',
+}
 
 local function read_meta(P)
   local m = {}

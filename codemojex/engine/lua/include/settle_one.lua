@@ -1,39 +1,56 @@
 --- settle_one: end one attempt of one job, under its token
 --- Keys: P
---- Args: now, item: {id, token, kind, a, b, c}, run_effect: called after the fence and before the first write; kinds
+--- Args: now, item: {id, token, kind, x, y, z}, run_effect: called after the fence and before the first write; kinds
 ---   are complete, retry (error, delay ms or nil, chance), delay (ms, due ms or nil), park (ms), discard (error),
----   give_back; max_attempts and backoff count where the row has none of its own
+---   give_back; max_attempts and backoff count where the row has none of its own; b: {ids, names, seats} of the batch
 --- Returns: settle_one(...) -> verdict, detail, reply: 'settled' with the new state and the effect's reply, 'stale',
 ---   'gone', 'effect_failed' with the reason
 --- Refuses: nothing: the verdict is a value, so that one bad item spoils no other
 --- Include: ring, schedule_at, bury, dedup, backoff
-local LIFE = { 'attempts', 'state', 'group', 'dedup', 'dedup_ms', 'failures', 'max_attempts', 'backoff' }
-
 -- Take the job out of where it stands. A lapsed lease left it waiting: a late holder of the token may still end it.
-local function leave(P, id, g)
-  if redis.call('ZREM', P .. 'active', id) == 1 then
-    if g then return release(P, g) end
+-- Seats and ids that need not be gone at once are collected in `b` and given back together, see settle_rest.
+local function leave(P, id, state, g, stays, b)
+  local active, was_full = nil, false
+  if state == 'active' then
+    b.ids[#b.ids + 1] = id
+    if g and stays then
+      active, was_full = release(P, g)
+    elseif g then
+      if not b.seats[g] then b.names[#b.names + 1] = g end
+      b.seats[g] = (b.seats[g] or 0) + 1
+    end
   elseif g then
     local lane = P .. 'g:' .. g .. ':pending'
-    if redis.call('ZREM', lane, id) == 1 and redis.call('EXISTS', lane) == 0 then ring_exit(P, g) end
-    return tonumber(redis.call('HGET', P .. 'gactive', g)) or 0, false
+    if redis.call('ZREM', lane, id) == 1 and redis.call('EXISTS', lane) == 0 then
+      ring_exit(P, g)
+      if not stays then lane_freed(P, g, lane_active(P, g), false) end
+    end
   else
     redis.call('ZREM', P .. 'pending', id)
   end
+  return active, was_full
 end
 
-local function settle_one(P, now, item, run_effect, max_attempts, backoff)
+local function settle_rest(P, b)
+  if #b.ids > 0 then redis.call('ZREM', P .. 'active', unpack(b.ids)) end
+  release_many(P, b.names, b.seats)
+end
+
+local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
   local id, token, kind = item[1], item[2], item[3]
   local row = P .. 'job:' .. id
-  local attempts, state, g, dedup, dedup_ms, failures, cap, pause = unpack(redis.call('HMGET', row, unpack(LIFE)))
+  local attempts, state, g, dedup_ms = unpack(redis.call('HMGET', row, 'attempts', 'state', 'group', 'dedup_ms'))
   if not attempts then return 'gone' end
   if attempts ~= token or (state ~= 'active' and state ~= 'pending') then return 'stale' end
   local failure, reply = run_effect(item)
   if failure then return 'effect_failed', failure end
 
-  local active, was_full = leave(P, id, g)
+  local stays = kind == 'give_back' or (kind == 'park' and g)
+  local active, was_full = leave(P, id, state, g, stays, b)
   local due, dead
+  local dedup = dedup_ms and redis.call('HGET', row, 'dedup')
   if kind == 'retry' then
+    local failures, cap, pause = unpack(redis.call('HMGET', row, 'failures', 'max_attempts', 'backoff'))
     failures = (tonumber(failures) or 0) + 1
     redis.call('HSET', row, 'failures', failures, 'last_error', item[4])
     if failures >= (tonumber(cap) or max_attempts) then
@@ -72,7 +89,6 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff)
       wake(P)
     end
   end
-  if g and after ~= 'pending' then lane_freed(P, g, active, was_full) end
-  if dedup and dedup_ms then dedup_keep(P, dedup, id, dedup_ms + math.max(0, (due or now) - now)) end
+  if dedup then dedup_keep(P, dedup, id, dedup_ms + math.max(0, (due or now) - now)) end
   return 'settled', after, reply
 end
