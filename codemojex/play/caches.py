@@ -51,16 +51,17 @@ def with_caches(play: Play, near: NearCache, *, max_entries: int = 10_000) -> Pl
             return await _loaded(players.load(play, name))
         return await _loaded(players.load_user(play, int(name)))
 
-    def options(ttl_s: float) -> CacheOptions:
-        return CacheOptions(ttl_s=ttl_s, max_entries=max_entries)
+    def options(ttl_s: float, l2_timeout_ms: int = 500) -> CacheOptions:
+        return CacheOptions(ttl_s=ttl_s, max_entries=max_entries, l2_timeout_ms=l2_timeout_ms)
 
+    lasting = options(SESSION_TTL_S, 5_000)  # there is nowhere else to look, so wait for Valkey
     tables = Caches(
         games=near.table(
             "games", codec=struct_codec(Snapshot), loader=game, kinds={"GAM"}, options=options(GAME_TTL_S)
         ),
         rooms=near.table("rooms", codec=struct_codec(Room), loader=room, options=options(PLACE_TTL_S)),
         players=near.table("players", codec=struct_codec(Player), loader=player, options=options(PLACE_TTL_S)),
-        sessions=near.table("sessions", codec=struct_codec(Session), kinds={"SES"}, options=options(SESSION_TTL_S)),
+        sessions=near.table("sessions", codec=struct_codec(Session), kinds={"SES"}, options=lasting),
     )
     return replace(play, caches=tables)
 
