@@ -14,6 +14,6 @@ async def tell_anonymous(desk: Desk, request: str, message: Message) -> None:
     if message.sender_chat is None or message.sender_chat.id != message.chat.id:
         return
     thread = message.message_thread_id if message.is_topic_message else None
-    text = desk.texts.of(None)("as-yourself")
+    text = str(desk.texts.of(None)("as-yourself"))
     key = f"{request}-1"
     await outbound.say(desk.play, message.chat.id, thread, text, key=key, reply_to=message.message_id)

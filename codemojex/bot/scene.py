@@ -64,7 +64,7 @@ class Scene:
             self.play,
             self.room.chat_id,
             self.room.thread_id,
-            text,
+            str(text),  # the queue's encoder takes plain strings
             key=once or f"{self.request}-{self._said}",
             reply_to=None if self.private else self.message_id,
             markup=markup,

@@ -10,6 +10,7 @@ from aiogram import Bot
 
 from codemojex.bot.factory import build_bot
 from codemojex.engine.connector import Connector
+from codemojex.engine.near_cache import NearCache
 from codemojex.local_telegram import LocalTelegram
 from codemojex.store import engine
 from codemojex.store.migrate import migrate
@@ -56,6 +57,10 @@ async def durable(tmp_path: Path) -> AsyncIterator[engine.Store]:
 
 
 @pytest.fixture
-async def table(bus: Connector, queue: str, durable: engine.Store) -> GameTable:
+async def table(bus: Connector, queue: str, durable: engine.Store) -> AsyncIterator[GameTable]:
     """A room, people and everything that is needed to play in it."""
-    return await GameTable.lay(bus, queue, durable)
+    near = NearCache(bus)
+    table = await GameTable.lay(bus, queue, durable, near)
+    async with near:
+        await near.connected()
+        yield table

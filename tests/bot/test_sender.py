@@ -7,6 +7,7 @@ import logging
 import pytest
 from aiogram import Bot
 
+from codemojex.bot.factory import build_bot
 from codemojex.bot.identity import identify
 from codemojex.bot.scene import Desk
 from codemojex.bot.sender import Sender
@@ -132,9 +133,7 @@ async def test_a_result_is_not_told_while_the_game_is_on(office: Office) -> None
     assert await office.shown() == []
 
 
-async def test_a_flood_rests_the_chat_exactly_as_long_as_told(
-    office: Office, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_flood_rests_the_chat_exactly_as_long_as_told(office: Office, caplog: pytest.LogCaptureFixture) -> None:
     await office.people.fault("sendMessage", "429", retry_after=7)
     with caplog.at_level(logging.WARNING):
         assert await office.send(office.say()) == Park(7_000)
@@ -212,8 +211,6 @@ async def test_a_defect_is_a_dead_letter_with_its_reason(office: Office) -> None
 
 
 async def test_a_wrong_token_is_told_and_loses_no_message(office: Office, telegram: LocalTelegram) -> None:
-    from codemojex.bot.factory import build_bot
-
     stranger = build_bot("4200000001:not-the-token-of-anybody-at-all-000", telegram.url)
     told: list[bool] = []
     sender = Sender(stranger, office.desk, lambda: told.append(True))

@@ -27,7 +27,7 @@ async def moved(event: ChatMemberUpdated, desk: Desk, request: str) -> None:
     """Greet a group that the bot was added to; nothing else needs a word."""
     came = event.new_chat_member.status in _PRESENT and event.old_chat_member.status not in _PRESENT
     if came and event.chat.type in ("group", "supergroup"):
-        text = desk.texts.of(None)("start-group")
+        text = str(desk.texts.of(None)("start-group"))
         await outbound.say(desk.play, event.chat.id, None, text, key=f"{request}-1")
 
 
