@@ -177,7 +177,8 @@ class GroupReader:
         start = "-"
         while True:
             page = await self._pending(start)
-            await self._again({p.id: p.deliveries for p in page if p.deliveries <= 1 or not untried_only})
+            due = {p.id: p.deliveries for p in page if p.deliveries <= 1 or not untried_only}
+            await self._again(due, even_stopped=untried_only)
             if len(page) < self._options.batch or (self._stop.is_set() and not untried_only):
                 return
             start = "(" + page[-1].id
@@ -201,11 +202,12 @@ class GroupReader:
     def _delay_ms(self, deliveries: int) -> int:
         return min(self._options.retry_base_ms * 2 ** min(max(deliveries - 1, 0), 20), self._options.retry_cap_ms)
 
-    async def _again(self, due: Mapping[str, int]) -> None:
+    async def _again(self, due: Mapping[str, int], even_stopped: bool = False) -> None:
         """Take the entries again, which counts as a delivery and acknowledges those that were trimmed."""
         if due:
             claimed = await self._bus.execute("XCLAIM", self._key, self._group, self._consumer, 0, *due)
-            await self._redeliver([record(i, pairs, due.get(i.decode(), 1) + 1) for i, pairs in claimed if pairs])
+            records = [record(i, pairs, due.get(i.decode(), 1) + 1) for i, pairs in claimed if pairs]
+            await self._redeliver(records, even_stopped)
 
     async def _claim(self) -> None:
         """Take over one page of what silent readers hold, and forget readers that are silent and hold nothing."""
@@ -230,7 +232,7 @@ class GroupReader:
             if dropped := await self._bus.run(_DROP_CONSUMERS, [self._key], args):
                 self._tell("consumers_dropped", consumers=[name.decode() for name in dropped])
 
-    async def _redeliver(self, records: list[Record]) -> None:
+    async def _redeliver(self, records: list[Record], even_stopped: bool = False) -> None:
         """Entries that were out before are handled one by one, so that a bad one fails alone."""
         untried = [r for r in records if r.deliveries <= 1]
         if untried:
@@ -238,7 +240,7 @@ class GroupReader:
         for entry in records:
             if entry.deliveries > self._options.max_deliveries:
                 await self._quarantine(entry, "delivered too often without an answer")
-            elif entry.deliveries > 1 and not self._stop.is_set():
+            elif entry.deliveries > 1 and (even_stopped or not self._stop.is_set()):
                 await self._handle([entry])
 
     async def _handle(self, records: list[Record]) -> None:

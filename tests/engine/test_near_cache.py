@@ -488,3 +488,49 @@ async def test_an_update_that_always_loses_says_so(process: Open, name: str) -> 
     table._l2 = Rival(table._l2)  # type: ignore[assignment]
     with pytest.raises(Contended, match="lost"):
         await table.update("s", lambda old: b"mine")
+
+
+class Meanwhile:
+    """A second layer where something happens between an applied fill and its answer."""
+
+    def __init__(self, inner: Any, happen: Callable[[], Awaitable[None]]) -> None:
+        self.inner, self.happen = inner, happen
+
+    async def write(self, entry_id: str, mode: str, *args: Any, **more: Any) -> Any:
+        written = await self.inner.write(entry_id, mode, *args, **more)
+        if mode == "fill":
+            await self.happen()
+        return written
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self.inner, attribute)
+
+
+async def test_a_change_heard_before_the_answer_to_a_fill_keeps_the_fill_out(process: Open, name: str) -> None:
+    truth = Truth()
+    truth.rows["a"] = (b"one", 1)
+    table, other = await process(name, truth), await process(name, truth)
+
+    async def happen() -> None:
+        await other.put("a", b"two", 2)
+        await until(lambda: "a" not in table._flights)  # heard
+
+    real = table._l2
+    table._l2 = Meanwhile(real, happen)  # type: ignore[assignment]
+    assert (await table.get("a")).value == b"one"
+    assert table.stats().entries == 0
+    table._l2 = real
+    assert await table.get("a") == Read(b"two", "l2", 2)
+
+
+async def test_a_flush_during_a_load_keeps_the_load_out(process: Open, name: str) -> None:
+    truth = Truth()
+    truth.rows["a"] = (b"one", 1)
+    table = await process(name, truth)
+    truth.open.clear()
+    slow = asyncio.create_task(table.get("a"))
+    await truth.entered.wait()
+    table.flush()
+    truth.open.set()
+    assert (await slow).value == b"one"
+    assert table.stats().entries == 0

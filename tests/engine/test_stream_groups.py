@@ -364,3 +364,21 @@ async def test_a_key_that_is_no_stream_ends_the_reader_with_a_clear_error(bus: C
 def test_options_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue):
         GroupOptions(**bad)
+
+
+async def test_what_an_abandoned_wait_was_given_is_handled_before_the_reader_ends(bus: Connector, queue: str) -> None:
+    given = asyncio.Event()
+
+    class LosesAnswers(GroupReader):
+        async def _new(self, block_ms: int) -> list[Record]:
+            await super()._new(block_ms)
+            given.set()
+            await asyncio.Event().wait()
+            return []
+
+    handler = Handler()
+    await put(bus, queue, "a")
+    async with running(LosesAnswers(bus, queue, "s", "g", "c1", handler, options=QUICK)):
+        await given.wait()
+    assert handler.done == ["a"]
+    assert await pending(bus, queue) == 0

@@ -275,3 +275,12 @@ async def test_a_foreign_entry_is_read_under_the_id_of_its_place(bus: Connector,
     old, foreign = await streams.read(bus, queue, "s")
     assert ids.is_valid(old.id)
     assert (foreign.id, foreign.fields) == ("EVT0NpsIRaFoki", {"a": b"b"})
+
+
+async def test_a_batch_of_which_only_the_head_is_behind_keeps_its_order(
+    bus: Connector, queue: str, mint: Minter
+) -> None:
+    await bus.execute("XADD", keyspace.of(queue).stream("s"), f"{NOW}-{7 << 12 | 5}", "n", "-")
+    verdicts = await streams.append_batch(bus, queue, "s", [{"n": str(n)} for n in range(20)], mint)
+    assert all(isinstance(v, Appended) and not v.repeated for v in verdicts)
+    assert [r.text("n") for r in await streams.read(bus, queue, "s")] == ["-", *map(str, range(20))]
