@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import ids, keyspace
+from . import ids, keyspace, registry
 from .connector import Connector
 from .errors import InvalidValue
 from .jobs import MAX_PAYLOAD
@@ -48,7 +48,10 @@ async def obliterate(bus: Connector, queue: str, *, force: bool = False, budget:
     """
     if not 1 <= budget <= 5000:
         raise InvalidValue(f"budget={budget} is out of range: use 1 to 5000")
-    return await bus.run(ENGINE.script("obliterate"), (_prefix(queue),), (int(force), budget)) == 0
+    done = await bus.run(ENGINE.script("obliterate"), (_prefix(queue),), (int(force), budget)) == 0
+    if done:
+        await registry.forget(bus, queue)
+    return done
 
 
 async def get_job(bus: Connector, queue: str, job_id: str) -> Mapping[str, bytes] | None:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from . import ids, keyspace
+from . import ids, keyspace, registry
 from .admission import shared
 from .backoff import Backoff
 from .connector import Arg, Connector
@@ -148,6 +148,7 @@ async def attempt_many(bus: Connector, queue: str, jobs: Sequence[NewJob]) -> li
             verdicts += [reply] * len(chunk)
         else:
             verdicts += [_verdict(reply[i], reply[i + 1]) for i in range(0, len(reply), 2)]
+    await registry.note(bus, queue)
     return verdicts
 
 

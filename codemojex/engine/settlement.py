@@ -189,19 +189,19 @@ async def _one(
 
 
 def check(queue: str, outcome: Outcome, effects: Sequence[EffectBody]) -> None:
-    """Raise what would refuse this outcome before it is sent: InvalidValue (an unknown effect, a wait out of range, no
-    outcome at all) or CrossSlot."""
+    """Raise what would refuse this outcome before it is sent: CrossSlot, or InvalidValue.
+
+    A batch is refused whole for one such outcome, so who settles for others checks each of them first.
+    """
     match outcome:
         case Complete(effect=Effect() as effect):
             if all(body.name != effect.name for body in effects):
                 raise InvalidValue(f"effect {effect.name!r} is not among the bodies of this call")
             keyspace.of(queue).require_same_slot(effect.keys)
-        case Retry(delay_ms=ms) | Delay(ms=ms) | Park(for_ms=ms):
-            _wait(ms)
-        case Complete() | Discard() | GiveBack():
-            pass
+        case Retry(delay_ms=int() as ms) | Delay(ms=ms) | Park(for_ms=ms):
+            Fixed(ms)
         case _:
-            raise InvalidValue(f"{type(outcome).__name__} is no outcome: return one of outcome.py, or None")
+            pass
 
 
 def _call(
@@ -234,11 +234,11 @@ def _item(item: Settlement, keys: list[str], tail: list[Arg]) -> list[Any]:  # a
             tail += effect.args
             return [job_id, token, "complete", None, None, None, *place]
         case Retry(error, delay_ms):
-            return [job_id, token, "retry", _text(error), _wait(delay_ms), random.random()]
+            return [job_id, token, "retry", _text(error), delay_ms, random.random()]
         case Delay(ms):
-            return [job_id, token, "delay", _wait(ms)]
+            return [job_id, token, "delay", ms]
         case Park(for_ms):
-            return [job_id, token, "park", _wait(for_ms)]
+            return [job_id, token, "park", for_ms]
         case Discard(error):
             return [job_id, token, "discard", _text(error)]
         case GiveBack():
@@ -248,10 +248,6 @@ def _item(item: Settlement, keys: list[str], tail: list[Arg]) -> list[Any]:  # a
 def _text(error: str) -> str:
     """An error as it is kept: bounded, and free of what cannot be encoded."""
     return error[:MAX_ERROR].encode("utf-8", "replace").decode()
-
-
-def _wait(ms: int | None) -> int | None:
-    return None if ms is None else Fixed(ms).ms
 
 
 def _verdicts(reply: list[Any]) -> list[SettleVerdict]:

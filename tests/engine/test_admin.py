@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codemojex.engine import admin, ids, lanes, limits, metrics, recovery, schedule
+from codemojex.engine import admin, ids, lanes, limits, metrics, recovery, registry, schedule
 from codemojex.engine.errors import InvalidValue, Locked, WrongState
 from codemojex.engine.jobs import Dedup
 from codemojex.engine.outcome import Discard, Retry
@@ -134,6 +134,18 @@ async def test_obliteration_leaves_no_key_whatever_the_queue_held(bench: Bench) 
         assert calls < 40
     assert calls > 5
     assert await bench.keys() == {}
+
+
+async def test_a_queue_is_on_the_list_from_its_first_job_to_its_obliteration(bench: Bench) -> None:
+    assert bench.queue not in await registry.queues(bench.bus)
+    await bench.fill([None])
+    assert bench.queue in await registry.queues(bench.bus)
+    await admin.pause(bench.bus, bench.queue)
+    await admin.obliterate(bench.bus, bench.queue)
+    assert bench.queue not in await registry.queues(bench.bus)
+    await admin.resume(bench.bus, bench.queue)
+    await bench.fill([None])
+    assert bench.queue in await registry.queues(bench.bus)
 
 
 async def test_a_grouped_unclaimed_job_leaves_no_key_either(bench: Bench) -> None:

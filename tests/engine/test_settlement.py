@@ -333,6 +333,15 @@ async def test_an_effect_s_key_outside_the_queue_s_slot_is_refused_before_any_wr
     assert await bench.bus.execute("EXISTS", "elsewhere") == 0
 
 
+@pytest.mark.parametrize("outcome", [Retry("no", -1), Delay(-1), Park(10**12)], ids=lambda o: type(o).__name__)
+async def test_a_wait_out_of_range_is_refused_before_any_write(bench: Bench, outcome: Outcome) -> None:
+    await bench.fill([None])
+    (job,) = await bench.take()
+    with pytest.raises(InvalidValue):
+        await bench.settle(job, outcome)
+    assert await admin.get_job_state(bench.bus, bench.queue, job.id) == "active"
+
+
 async def test_an_effect_without_a_body_is_refused_before_any_write(bench: Bench) -> None:
     with pytest.raises(InvalidValue, match="nothing"):
         await settlement.complete(bench.bus, bench.queue, bench.id(), "1", Effect("nothing"), effects=BODIES)

@@ -3,7 +3,7 @@
 --- Args: limit, max_stalled, lane ('' for all)
 --- Returns: two lists: the ids that wait again, the ids that became dead letters because they lapsed max_stalled times
 --- Refuses: nothing
---- Include: now, ring, bury
+--- Include: now, seats, bury
 local P = KEYS[1]
 local max_stalled, only = tonumber(ARGV[2]), ARGV[3]
 local back, dead = {}, {}

@@ -3,7 +3,7 @@
 --- Args: id, dedup key ('' for the one in the row)
 --- Returns: 1, or 0 when there is no such job
 --- Refuses: EMQLOCK job is locked
---- Include: lane_visit, erase
+--- Include: lane_visit, seats, erase
 local P, id = KEYS[1], ARGV[1]
 local row = P .. 'job:' .. id
 if redis.call('EXISTS', row) == 0 then return 0 end

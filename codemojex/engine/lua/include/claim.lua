@@ -6,7 +6,7 @@
 ---   token, lane, failures, stalled, timeout_ms ('' for none); all in one flat list; the deadline of all is now +
 ---   lease_ms
 --- Refuses: nothing
---- Include: due, lane_turn
+--- Include: due, seats, lane_turn
 local function claim_room(P, now, n, m)
   local units = budget(P, now, m)
   local want = math.min(n, units)

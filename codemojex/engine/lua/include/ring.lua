@@ -2,8 +2,7 @@
 --- Keys: P
 --- Args: none
 --- Returns: lane_active(P, g), ring_enter(P, g, active), ring_exit(P, g), lane_put(P, g, id, active, was_full),
----   lane_freed(P, g, active, was_full), release(P, g) -> active, was_full, release_many(P, names, seats),
----   take_seats(P, names, seats)
+---   lane_freed(P, g, active, was_full)
 --- Refuses: nothing
 --- Include: wake
 -- A lane stands in the ring exactly when it has work, is not paused, is not resting and is below its ceiling.
@@ -50,49 +49,4 @@ local function lane_freed(P, g, active, was_full)
   elseif active <= 0 and redis.call('SREM', P .. 'defaulted', g) == 1 then
     redis.call('HDEL', P .. 'glimit', g)
   end
-end
-
--- Give one seat of a lane back.
-local function release(P, g)
-  local active = redis.call('HINCRBY', P .. 'gactive', g, -1)
-  if active <= 0 then redis.call('HDEL', P .. 'gactive', g) end
-  local limit = tonumber(redis.call('HGET', P .. 'glimit', g))
-  return math.max(active, 0), limit ~= nil and active + 1 >= limit
-end
-
--- Give back `seats[g]` seats of every lane g in `names`, at most a few hundred; nothing is put back.
-local function release_many(P, names, seats)
-  if #names == 0 then return end
-  local before = redis.call('HMGET', P .. 'gactive', unpack(names))
-  local limits = redis.call('EXISTS', P .. 'glimit') == 1 and redis.call('HMGET', P .. 'glimit', unpack(names))
-  local keep, drop = {}, {}
-  for i, g in ipairs(names) do
-    local active = (tonumber(before[i]) or 0) - seats[g]
-    if active > 0 then
-      keep[#keep + 1] = g
-      keep[#keep + 1] = active
-    else
-      drop[#drop + 1] = g
-    end
-  end
-  if #keep > 0 then redis.call('HSET', P .. 'gactive', unpack(keep)) end
-  if #drop > 0 then redis.call('HDEL', P .. 'gactive', unpack(drop)) end
-  for i, g in ipairs(names) do
-    local limit = limits and tonumber(limits[i])
-    -- Without a ceiling a lane never left the ring for its seats, and has no default to forget.
-    if limit then
-      local active = tonumber(before[i]) or 0
-      lane_freed(P, g, math.max(active - seats[g], 0), active >= limit)
-    end
-  end
-end
-
--- Take `seats[g]` seats of every lane g in `names`.
-local function take_seats(P, names, seats)
-  if #names == 0 then return end
-  local fields = {}
-  for i, active in ipairs(redis.call('HMGET', P .. 'gactive', unpack(names))) do
-    fields[2 * i - 1], fields[2 * i] = names[i], (tonumber(active) or 0) + seats[names[i]]
-  end
-  redis.call('HSET', P .. 'gactive', unpack(fields))
 end

@@ -6,7 +6,7 @@
 --- Returns: settle_one(...) -> verdict, detail, reply: 'settled' with the new state and the effect's reply, 'stale',
 ---   'gone', 'effect_failed' with the reason
 --- Refuses: nothing: the verdict is a value, so that one bad item spoils no other
---- Include: ring, schedule_at, bury, dedup, backoff
+--- Include: seats, schedule_at, bury, dedup, backoff
 -- Take the job out of where it stands. A lapsed lease left it waiting: a late holder of the token may still end it.
 -- Seats and ids that need not be gone at once are collected in `b` and given back together, see settle_rest.
 local function leave(P, id, state, g, stays, b)

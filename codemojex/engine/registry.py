@@ -1,0 +1,39 @@
+"""Which queues exist on this server, for tools that should not scan its keys.
+
+A queue is noted when a process first admits to it. The note lies in the deployment's own slot, so it is not atomic
+with the admission and may outlive the queue; it is a list of names to look at, nothing more.
+"""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from . import keyspace
+from .connector import Connector
+from .errors import EngineError
+
+_KNOWN_MAX = 1000
+_known: WeakKeyDictionary[Connector, set[str]] = WeakKeyDictionary()
+
+
+async def note(bus: Connector, queue: str) -> None:
+    """Note the queue, once per connection; a failure leaves it for the next time."""
+    known = _known.setdefault(bus, set())
+    if queue in known or len(known) >= _KNOWN_MAX:
+        return
+    known.add(queue)
+    try:
+        await bus.execute("SADD", keyspace.QUEUES_KEY, keyspace.of(queue).queue)
+    except EngineError:
+        known.discard(queue)
+
+
+async def queues(bus: Connector) -> list[str]:
+    """Every noted queue, sorted."""
+    return sorted(name.decode() for name in await bus.execute("SMEMBERS", keyspace.QUEUES_KEY))
+
+
+async def forget(bus: Connector, queue: str) -> None:
+    """Take the queue off the list, after it was obliterated, say."""
+    _known.get(bus, set()).discard(queue)
+    await bus.execute("SREM", keyspace.QUEUES_KEY, queue)
