@@ -24,7 +24,7 @@ _PATTERNS = (
 _SECRET_FIELD = re.compile(
     r"(^|_)(token|secret|nonce|password|passwd|authorization|api_key|secret_token)$", re.IGNORECASE
 )
-_NOISY = ("aiohttp.access", "asyncio", "aiogram.event")
+_NOISY = ("aiohttp.access", "asyncio", "aiogram.event", "alembic")
 _MAX_DEPTH = 6
 
 

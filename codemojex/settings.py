@@ -19,6 +19,7 @@ from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationE
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "CODEMOJEX_"
+ROLES = ("intake", "updates", "score", "feed", "send", "clock", "archive")
 
 
 class SettingsError(Exception):

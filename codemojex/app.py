@@ -1,0 +1,261 @@
+"""Builds everything once and runs it in one task group.
+
+The first signal stops every part in order within the grace, the second cancels what is left. What a user can mend (a
+token, a server, a database) ends as a `Fault` of one line. This module owns the life of a process; what a role
+consists of is in `roles` and `talking`, which is imported only where it is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from codemojex import logs
+from codemojex.embedded import EmbeddedServerError, data_directory, embedded_valkey
+from codemojex.engine.clock import SystemClock
+from codemojex.engine.connector import Connector
+from codemojex.engine.errors import EngineError
+from codemojex.engine.near_cache import NearCache
+from codemojex.engine.nodes import NodeLease
+from codemojex.ops import health as probe
+from codemojex.ops.heartbeat import Heartbeat
+from codemojex.ops.status import read, show
+from codemojex.play.caches import with_caches
+from codemojex.play.context import Play
+from codemojex.roles import Part, observe, options_of, parts_of, queues_of, set_limits, talks
+from codemojex.settings import ROLES, Settings
+from codemojex.store.engine import close, open_store
+from codemojex.store.errors import StoreUnavailable
+from codemojex.store.migrate import migrate as migrate_store
+
+if TYPE_CHECKING:
+    from codemojex.talking import Account
+
+__all__ = ["Fault", "health", "migrate", "play", "run", "status"]
+_SPARE_S = 0.5  # beyond the grace, until what still runs is cancelled
+_log = logging.getLogger(__name__)
+
+
+class Fault(Exception):
+    """Something outside is wrong; the message is one line with the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process works: the URLs of its two servers, and its directory on this machine."""
+
+    valkey: str
+    database: str
+    directory: Path
+
+
+def play(settings: Settings) -> int:
+    """Every role in this process, with embedded servers and the local Telegram; returns after a signal."""
+    from codemojex import local_telegram, talking  # before any loop runs, so that Ctrl-C ends a slow import at once
+
+    del local_telegram, talking
+    return _main(settings, lambda stop: _play(settings, stop))
+
+
+def run(settings: Settings, roles: Sequence[str]) -> int:
+    """The given roles against the servers of the settings; returns after a signal."""
+    if any(talks(role) for role in roles):
+        from codemojex import talking  # as above
+
+        del talking
+    return _main(settings, lambda stop: _run(settings, roles, stop))
+
+
+def migrate(settings: Settings) -> int:
+    """Bring the store's tables up to date."""
+
+    async def work(_: asyncio.Event) -> None:
+        revision = await migrate_store(_database(settings))
+        print(f"the store is at revision {revision}")
+
+    return _main(settings, work)
+
+
+def health(settings: Settings, roles: Sequence[str]) -> int:
+    """Print what is well and what is not; 0 when all is."""
+    checks = probe.checks_for(
+        valkey_url=_valkey(settings),
+        database_url=_database(settings),
+        directory=_heartbeats(settings.data_dir),
+        roles=roles,
+    )
+    findings = asyncio.run(probe.examine(checks))
+    for finding in findings:
+        print(f"{'ok  ' if finding.well else 'FAIL'} {finding.name}: {finding.detail}")
+    return 0 if all(finding.well for finding in findings) else 1
+
+
+def status(settings: Settings) -> int:
+    """Print how the queues stand."""
+
+    async def work(_: asyncio.Event) -> None:
+        bus = await Connector.connect(_valkey(settings))
+        try:
+            show(await read(bus, queues_of(options_of(settings))), sys.stdout)
+        finally:
+            await bus.close()
+
+    return _main(settings, work)
+
+
+async def _play(settings: Settings, stop: asyncio.Event) -> None:
+    with data_directory(settings.data_dir) as directory:
+        async with AsyncExitStack() as stack:
+            database = f"sqlite+aiosqlite:///{directory / 'store.db'}"
+            await migrate_store(database)
+            valkey = await stack.enter_async_context(embedded_valkey(directory))
+            from codemojex.local_telegram import LocalTelegram
+            from codemojex.talking import Account
+
+            telegram = LocalTelegram(settings.host, settings.port, data_file=directory / "telegram.json")
+            await telegram.start()
+            stack.push_async_callback(telegram.stop)
+            telegram.furnish()
+            print(f"\n  codemojex is open: {telegram.url}\n  Games are kept in {directory}. Ctrl-C ends.\n", flush=True)
+            account = Account(telegram.token, telegram.url)
+            await _serve(settings, ROLES, Place(valkey, database, directory), account, stop)
+
+
+async def _run(settings: Settings, roles: Sequence[str], stop: asyncio.Event) -> None:
+    account = None
+    if any(talks(role) for role in roles):
+        from codemojex.talking import Account
+
+        if settings.bot_token is None:
+            raise Fault("BOT_TOKEN is missing: set it to the bot's token from @BotFather, or use `codemojex play`")
+        account = Account(settings.bot_token.get_secret_value(), settings.telegram_api_url)
+    place = Place(_valkey(settings), _database(settings), settings.data_dir)
+    await _serve(settings, roles, place, account, stop)
+
+
+async def _serve(
+    settings: Settings, roles: Sequence[str], place: Place, account: Account | None, stop: asyncio.Event
+) -> None:
+    """Run the roles until `stop`. `account` is there when one of them talks to Telegram."""
+    async with AsyncExitStack() as stack:
+        bus = await Connector.connect(place.valkey)
+        stack.push_async_callback(bus.close)
+        store = await open_store(place.database)
+        stack.push_async_callback(close, store)
+        lease = await stack.enter_async_context(NodeLease(bus, observe=observe))
+        cache = await stack.enter_async_context(NearCache(bus, observe=observe))
+        game = Play(bus, lease.minter, SystemClock(), store, options=options_of(settings))
+        game = with_caches(game, cache, max_entries=settings.cache_max_entries)
+        await set_limits(bus, settings)
+        refused = asyncio.Event()
+        parts: list[Part] = []
+        if account is not None:
+            from codemojex import talking
+
+            bot = await stack.enter_async_context(talking.bot_of(account, settings))
+            try:
+                desk = await talking.desk_of(game, bot, publish="intake" in roles)
+            except (talking.BadToken, talking.TelegramUnavailable) as error:
+                raise Fault(str(error)) from error
+            parts += [talking.part_of(role, settings, bot, desk, refused.set) for role in roles if talks(role)]
+        consumer = f"{socket.gethostname()}-{os.getpid()}"
+        for role in roles:
+            parts += [] if talks(role) else parts_of(role, settings, game, consumer)
+        _log.info("working", extra={"roles": ",".join(roles)})
+        await _work(parts, Heartbeat(_heartbeats(place.directory), roles), stop, refused, settings.grace_s)
+        if refused.is_set():
+            raise Fault("Telegram refuses the bot token: check BOT_TOKEN against what @BotFather shows")
+
+
+async def _work(
+    parts: Sequence[Part], heartbeat: Heartbeat, stop: asyncio.Event, refused: asyncio.Event, grace_s: float
+) -> None:
+    """Run parts until `stop` or a refused token, then stop them all; what outlives the grace is cancelled."""
+    async with asyncio.TaskGroup() as group:
+        beat = group.create_task(heartbeat.run())
+        working = [group.create_task(part.run()) for part in parts]
+        ends = [group.create_task(stop.wait()), group.create_task(refused.wait())]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for part in parts:
+            part.stop()
+        _, late = await asyncio.wait(working, timeout=grace_s + _SPARE_S)
+        for task in [beat, *ends, *late]:
+            task.cancel()
+
+
+def _valkey(settings: Settings) -> str:
+    if settings.valkey_url is None:
+        raise Fault(
+            "CODEMOJEX_VALKEY_URL is missing: set it to the server's address, such as valkey://localhost:6379/0"
+        )
+    return settings.valkey_url.get_secret_value()
+
+
+def _database(settings: Settings) -> str:
+    if settings.database_url is not None:
+        return settings.database_url.get_secret_value()
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    return f"sqlite+aiosqlite:///{settings.data_dir.absolute() / 'store.db'}"
+
+
+def _heartbeats(directory: Path) -> Path:
+    return directory / "beats"
+
+
+def _main(settings: Settings, work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> int:
+    """Run `work` with logging and signals set up; turn what a user can mend into a `Fault`."""
+    logs.configure(level=settings.log_level, form=settings.log_format, secrets=settings.secrets())
+    try:
+        with _mendable():
+            return asyncio.run(_until_signalled(work))
+    except BaseExceptionGroup as group:
+        with _mendable():
+            raise _only(group) from None
+    raise AssertionError("unreachable")
+
+
+async def _until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    stop = asyncio.Event()
+
+    def signalled() -> None:
+        if stop.is_set() and task is not None:
+            task.cancel("a second signal")
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, signalled)
+    try:
+        await work(stop)
+    except asyncio.CancelledError:
+        return 130
+    return 0
+
+
+@contextmanager
+def _mendable() -> Generator[None]:
+    try:
+        yield
+    except (StoreUnavailable, EmbeddedServerError, EngineError) as error:
+        lines = str(error).splitlines()
+        raise Fault(lines[0] if lines else type(error).__name__) from error
+    except OSError as error:
+        raise Fault(
+            f"{error.strerror or error}: {error.filename or 'check the address and the permissions'}"
+        ) from error
+
+
+def _only(error: BaseException) -> BaseException:
+    """The one exception at the bottom of nested groups; a group itself when it holds several."""
+    inner = cast("tuple[BaseException, ...]", getattr(error, "exceptions", ()))
+    return _only(inner[0]) if len(inner) == 1 else error

@@ -1,0 +1,113 @@
+"""The command line: `play`, `run`, `migrate`, `health`, `status`.
+
+Exit codes: 0 well; 1 something outside is wrong (a token, a server, a database), said in one line; 2 wrong usage or a
+wrong setting. The first Ctrl-C ends a command in order, the second at once. No traceback reaches a user for
+anything that a user can mend.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+from codemojex.settings import ROLES, SettingsError, load_settings
+
+cli = App(
+    name="codemojex",
+    help="Crack a secret emoji code in Telegram; the Python reference for a Valkey-native job system.",
+    version=lambda: version("codemojex"),
+)
+
+Roles = Annotated[str | None, Parameter(help=f"Roles, comma-separated: {','.join(ROLES)}.")]
+
+
+@cli.command
+def play(
+    *,
+    port: Annotated[int | None, Parameter(help="Port of the page; the next free one when it is busy.")] = None,
+    data_dir: Annotated[Path | None, Parameter(help="Directory that keeps the games of this machine.")] = None,
+) -> int:
+    """Open the game on this machine: no account, no token, no other service.
+
+    Every role runs in this process, over an embedded Valkey and an SQLite file, with a page that stands in for
+    Telegram. A second start continues the games; a second instance beside it takes another port and directory.
+    """
+    return _guarded("play", port=port, data_dir=data_dir)
+
+
+@cli.command
+def run(*, roles: Roles = None) -> int:
+    """Run roles of the bot against the servers named in the settings; all roles when none are named."""
+    return _guarded("run", roles=roles or ",".join(ROLES))
+
+
+@cli.command
+def migrate() -> int:
+    """Bring the tables of the durable store up to date."""
+    return _guarded("migrate")
+
+
+@cli.command
+def health(*, roles: Roles = None) -> int:
+    """Check the server, the database and, with --roles, that these roles of this machine are alive."""
+    return _guarded("health", roles=roles or "")
+
+
+@cli.command
+def status() -> int:
+    """Show how the queues stand."""
+    return _guarded("status")
+
+
+def main() -> None:
+    """The console command."""
+    try:
+        code = cli(result_action="return_value", exit_on_error=False, print_error=True)
+    except CycloptsError:
+        code = 2
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+class _UsageError(Exception):
+    """The command line is wrong; the message is one line."""
+
+
+def _guarded(
+    command: Literal["play", "run", "migrate", "health", "status"],
+    *,
+    roles: str | None = None,
+    **overrides: int | Path | None,
+) -> int:
+    """Run a command of `app` on the settings, and on roles where it takes them; say in one line what can be mended."""
+    try:
+        chosen = [] if roles is None else [_chosen(roles)]
+        settings = load_settings(env_file=Path(".env"), **overrides)
+        from codemojex import app  # the program takes a moment to import; help and refusals do not need it
+    except SettingsError as error:
+        return _say(2, *error.lines)
+    except _UsageError as error:
+        return _say(2, str(error))
+    try:
+        return getattr(app, command)(settings, *chosen)
+    except app.Fault as error:
+        return _say(1, str(error))
+
+
+def _chosen(roles: str) -> list[str]:
+    chosen = [role.strip() for role in roles.split(",") if role.strip()]
+    unknown = [role for role in chosen if role not in ROLES]
+    if unknown:
+        raise _UsageError(f"there is no role {', '.join(unknown)}: choose from {', '.join(ROLES)}")
+    return list(dict.fromkeys(chosen))
+
+
+def _say(code: int, *lines: str) -> int:
+    for line in lines:
+        print(f"codemojex: {line}", file=sys.stderr)
+    return code

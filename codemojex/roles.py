@@ -1,0 +1,112 @@
+"""What each role consists of, and the limits of the queues that the roles share.
+
+A role is a list of parts; a part has `run` and `stop`. Building a part starts nothing. Which parts run in one process
+is `app.py`'s business.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+from codemojex.engine import limits
+from codemojex.engine.connector import Connector
+from codemojex.engine.pump import Pump
+from codemojex.engine.worker import Worker, WorkerOptions
+from codemojex.play import feed, inbox, keys, scoring
+from codemojex.play.archiver import Archiver
+from codemojex.play.context import Options, Play
+from codemojex.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+class Part(Protocol):
+    """A long-running piece of a role."""
+
+    async def run(self) -> None:
+        """Work until `stop`."""
+        ...
+
+    def stop(self) -> None:
+        """Begin an orderly end."""
+        ...
+
+
+def talks(role: str) -> bool:
+    """Whether the role talks to Telegram and so needs a token."""
+    return role in ("intake", "updates", "send")
+
+
+def options_of(settings: Settings) -> Options:
+    """The game's options from the settings."""
+    return Options(
+        partitions=settings.partitions,
+        lane_by=settings.lane_by,
+        archived_keep_ms=settings.archived_keep_s * 1000,
+    )
+
+
+async def set_limits(bus: Connector, settings: Settings) -> None:
+    """Tell the queues their limits; the same again changes nothing."""
+    options = options_of(settings)
+    for queue in keys.queues(options):
+        if settings.guess_rate_max:
+            await limits.set_rate(bus, queue, settings.guess_rate_max, settings.guess_rate_duration_ms)
+        else:
+            await limits.clear_rate(bus, queue)
+    await limits.set_default_lane_limit(bus, inbox.QUEUE, 1)  # one update of a conversation at a time, in order
+    outbound = options.outbound
+    await limits.set_bucket(bus, outbound, settings.send_rate_per_s, settings.send_burst)
+    await limits.set_lane_rate(bus, outbound, settings.chat_rate_per_s, settings.chat_burst)
+    await limits.set_lane_rate(bus, outbound, settings.group_rate_per_min / 60, settings.group_burst, kind="GRP")
+    await limits.set_default_lane_limit(bus, outbound, 1)  # what is said in a chat stays in order
+
+
+def parts_of(role: str, settings: Settings, play: Play, consumer: str) -> list[Part]:
+    """The parts of a role that does not talk to Telegram. `consumer` is unique among living processes."""
+    queues = keys.queues(play.options)
+    match role:
+        case "score":
+            return [_score(settings, play, queue) for queue in queues]
+        case "feed":
+            return [feed.outbound_reader(play, queue, consumer, observe) for queue in queues]
+        case "clock":
+            return [Pump(play.bus, queue, observe=observe) for queue in queues_of(play.options)]
+        case "archive":
+            archiver = Archiver(play)
+            return [archiver, *(feed.archive_reader(play, queue, consumer, archiver, observe) for queue in queues)]
+        case _:
+            raise ValueError(f"the role {role!r} is unknown or talks to Telegram")
+
+
+def queues_of(options: Options) -> dict[str, str]:
+    """Every queue of the program, and what it holds."""
+    return {
+        inbox.QUEUE: "updates from Telegram",
+        **dict.fromkeys(keys.queues(options), "guesses"),
+        options.outbound: "messages to Telegram",
+    }
+
+
+def observe(event: str, data: dict[str, object]) -> None:
+    """Log what the engine tells: faults as warnings, the rest for those who look closely."""
+    level = logging.WARNING if event.endswith((".fault", ".failed", ".lease_lost", ".loop_blocked")) else logging.DEBUG
+    if _log.isEnabledFor(level):
+        _log.log(level, "%s", event, extra={key: str(value) for key, value in data.items()})
+
+
+def worker_options(settings: Settings, concurrency: int) -> WorkerOptions:
+    """How this program's workers work."""
+    return WorkerOptions(concurrency=concurrency, lease_ms=settings.lease_ms, grace_ms=int(settings.grace_s * 1000))
+
+
+def _score(settings: Settings, play: Play, queue: str) -> Worker:
+    return Worker(
+        play.bus,
+        queue,
+        batch_handler=scoring.handler(play),
+        options=worker_options(settings, settings.score_concurrency),
+        effects=scoring.effects(),
+        observe=observe,
+    )
