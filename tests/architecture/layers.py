@@ -57,7 +57,7 @@ ENGINE_LINES = (
     "clock ids errors backoff circuit lru",
     "keyspace records waiting frames cache_types",
     "scripts connector",
-    "outcome effects retention locks nodes second_layer coherence",
+    "outcome effects retention locks nodes registry second_layer coherence",
     "jobs admission claims",
     "lanes limits streams groups events cache_table",
     "settlement schedule recovery flows admin metrics",
