@@ -57,7 +57,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class EffectFailure:
-    """The effect raised or refused: the job is not settled and still in flight."""
+    """The effect raised or refused, or the server has no memory: the job is not settled and still in flight."""
 
     reason: str
 

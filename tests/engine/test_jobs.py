@@ -198,6 +198,13 @@ async def test_a_coalescing_key_is_freed_by_the_claim(bench: Bench) -> None:
     assert await admin.get_dedup(bench.bus, bench.queue, "board") == waiting.id
 
 
+async def test_a_coalescing_job_that_expires_unclaimed_frees_its_key(bench: Bench) -> None:
+    key = Dedup("board", 60_000, release="claim")
+    await bench.put(bench.job(dedup=key, expires_at_ms=1))
+    assert not (await bench.claim()).jobs
+    assert await bench.put(bench.job(dedup=key)) == [Enqueued()]
+
+
 async def test_a_claim_leaves_a_key_alone_that_points_at_another_job(bench: Bench) -> None:
     await bench.put(bench.job(dedup=Dedup("k", 60_000, release="claim")))
     await bench.raw("SET", "de:k", "somebody")

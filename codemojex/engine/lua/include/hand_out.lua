@@ -17,6 +17,7 @@ local function hand_out_row(P, id, g, c)
   end
   if expires and (tonumber(expires) or 0) <= c.now then
     bury(P, id, 'expired')
+    if dedup and not dedup_ms then dedup_free(P, dedup, id) end
     return false
   end
   local token = (tonumber(attempts) or 0) + 1 .. ''

@@ -45,49 +45,46 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
   local failure, reply = run_effect(item)
   if failure then return 'effect_failed', failure end
 
-  local stays = kind == 'give_back' or (kind == 'park' and g)
-  local active, was_full = leave(P, id, state, g, stays, b)
-  local due, dead
-  local dedup = dedup_ms and redis.call('HGET', row, 'dedup')
+  local due, error_text
   if kind == 'retry' then
     local failures, cap, pause = unpack(redis.call('HMGET', row, 'failures', 'max_attempts', 'backoff'))
     failures = (tonumber(failures) or 0) + 1
     redis.call('HSET', row, 'failures', failures, 'last_error', item[4])
     if failures >= (tonumber(cap) or max_attempts) then
-      dead = item[4]
+      error_text = item[4]
     else
       due = now + (item[5] or backoff_ms(pause or backoff, failures, item[6]))
     end
   elseif kind == 'delay' then
     due = item[5] or now + item[4]
   elseif kind == 'discard' then
-    dead = item[4]
-  elseif kind == 'park' and g then
-    redis.call('ZADD', P .. 'resting', 'GT', now + item[4], g)
-    redis.call('LREM', P .. 'ring', -1, g) -- it was served a moment ago: the search starts at the tail
-  elseif kind == 'park' then
+    error_text = item[4]
+  elseif kind == 'park' and not g then
     due = now + item[4]
   end
+  local after = kind == 'complete' and 'completed' or error_text and 'dead' or due and 'scheduled' or 'pending'
+  local dedup = dedup_ms and redis.call('HGET', row, 'dedup')
 
-  local after = 'pending'
-  if kind == 'complete' then
-    after = 'completed'
+  -- The row before the rest: a server without memory refuses the first write, and nothing has happened yet.
+  if after == 'completed' then
     redis.call('DEL', row)
-  elseif dead then
-    after = 'dead'
-    bury(P, id, dead)
-  elseif due then
-    after = 'scheduled'
-    redis.call('HSET', row, 'state', 'scheduled')
-    schedule_at(P, id, due)
   else
-    redis.call('HSET', row, 'state', 'pending')
-    if g then
-      lane_put(P, g, id, active, was_full)
-    else
-      redis.call('ZADD', P .. 'pending', 0, id)
-      wake(P)
-    end
+    redis.call('HSET', row, 'state', after)
+  end
+  local active, was_full = leave(P, id, state, g, after == 'pending', b)
+  if kind == 'park' and g then
+    redis.call('ZADD', P .. 'resting', 'GT', now + item[4], g)
+    redis.call('LREM', P .. 'ring', -1, g) -- it was served a moment ago: the search starts at the tail
+  end
+  if after == 'dead' then
+    bury(P, id, error_text)
+  elseif after == 'scheduled' then
+    schedule_at(P, id, due)
+  elseif after == 'pending' and g then
+    lane_put(P, g, id, active, was_full)
+  elseif after == 'pending' then
+    redis.call('ZADD', P .. 'pending', 0, id)
+    wake(P)
   end
   if dedup then dedup_keep(P, dedup, id, dedup_ms + math.max(0, (due or now) - now)) end
   return 'settled', after, reply
