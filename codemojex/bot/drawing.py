@@ -91,7 +91,7 @@ def _composer_markup(
 ) -> Markup | None:
     if state.phase != "live":
         return None
-    tries = state.tries_used(player_id)
+    tries = len(state.history(player_id))
     return keyboards.composer(words, game_id, state.settings, draft=draft, locks=locks, tries=tries)
 
 

@@ -139,7 +139,8 @@ def _network(error: TelegramNetworkError) -> Fault:
 
 def _undecodable(error: ClientDecodeError) -> Classified:
     """Not JSON at all: a proxy's error page, nothing was done. JSON of an unknown shape: it was done."""
-    if isinstance(error.data, dict):
-        done = cast("dict[str, object]", error.data).get("ok") is True
+    data = cast("object", error.data)
+    if isinstance(data, dict):
+        done = cast("dict[str, object]", data).get("ok") is True
         return Classified(Fault.UNKNOWN_OUTCOME if done else Fault.SERVER, "an answer of an unknown shape")
     return Classified(Fault.SERVER, "an answer that is not JSON")

@@ -28,7 +28,7 @@ RECONNECT_MS = (1_000, 3_000)
 BAD_TOKEN_MS = 30_000
 SCORE_WAIT_MS = 200
 SCORE_WAITS = 10
-UNREACHABLE_S = 60.0
+UNREACHABLE_S = 15.0
 
 
 class Sender:
@@ -48,7 +48,8 @@ class Sender:
             message = messages.decode(job.payload)
         except ValueError as error:
             return Discard(f"an order that cannot be read: {type(error).__name__}")
-        if self._unreachable.count(str(message.chat_id)):
+        # A text answers somebody who has just written, so it is always tried.
+        if self._unreachable.count(str(message.chat_id)) and not isinstance(message, Say):
             return Complete("unreachable")
         if isinstance(message, Say | Result) and self._doubtful.count(job.id) > 1:
             return Discard("the outcome was unknown twice")
@@ -66,6 +67,7 @@ class Sender:
             case Unknown(what):
                 return Discard(what)
             case None:
+                self._unreachable.forget(str(message.chat_id))
                 return None
 
     async def _after(self, job: Job, message: Message, met: Classified) -> Outcome | None:

@@ -199,6 +199,10 @@ async def test_toasts_of_the_composer(show: Show) -> None:
     assert await press("0") == ""
     assert await press("0") == "🍎 is in your guess already."
     assert await press("send") == "3 places are still empty."
+    old = ComposerPress(game.id, "send", 1).data()
+    keyboard = InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text="x", callback_data=old)]])
+    message_id = (await show.bot.send_message(show.ada, "old", reply_markup=keyboard)).message_id
+    assert await press("send", 1) == "This button is out of date."
 
 
 async def test_a_group_game_is_played_from_the_private_chat(show: Show) -> None:

@@ -187,11 +187,30 @@ async def test_a_board_with_a_lost_answer_is_repeated_as_an_edit(office: Office)
     ],
 )
 async def test_a_chat_that_refuses_us_is_left_alone(kind: str, description: str, office: Office) -> None:
+    game = await office.table.open()
     await office.people.fault("sendMessage", kind, description=description)
-    assert await office.send(office.say()) == Complete("unreachable")
+    assert await office.send(office.board(game.id)) == Complete("unreachable")
     calls = len(await office.people.log())
-    assert await office.send(office.say()) == Complete("unreachable")
+    assert await office.send(office.board(game.id)) == Complete("unreachable")
     assert len(await office.people.log()) == calls
+
+
+async def test_a_chat_that_can_be_written_to_again_gets_its_board(office: Office) -> None:
+    game = await office.table.open()
+    await office.people.fault("sendMessage", "403", description="bot was blocked by the user")
+    assert await office.send(office.board(game.id)) == Complete("unreachable")
+    assert await office.send(office.say()) is None
+    assert await office.send(office.board(game.id)) is None
+    assert len(await office.shown()) == 2
+
+
+async def test_a_message_to_a_group_that_moved_goes_after_it(office: Office) -> None:
+    people = office.people
+    ada = await people.add_person("Ada")
+    chat_id = await people.add_group("Old", [ada], kind="group")
+    new_id = (await people.post("migrate", chat_id=chat_id))["chat_id"]
+    assert await office.send(Say(chat_id=chat_id, text="hello", key="k")) is None
+    assert [m["text"] for m in await people.messages(new_id) if m.get("text")] == ["hello"]
 
 
 async def test_a_topic_that_is_gone_falls_back_to_the_chat(office: Office) -> None:

@@ -40,6 +40,8 @@ async def compose(query: CallbackQuery, bot: Bot, desk: Desk, request: str, pres
         await answer(bot, query, scene.words.plain("outdated-toast"))
     else:
         await answer(bot, query, await _act(scene, game, press.action))
+        if press.action == "send" and game.room == scene.room.id:
+            return  # the score redraws the board in a moment; two edits would only make it wait
     await _redraw(scene, game)
 
 
@@ -78,8 +80,9 @@ async def _hand_in(scene: Scene, game: Snapshot, code: tuple[str, ...]) -> str:
 
 
 async def _tries(scene: Scene, game: Snapshot) -> int:
+    """The player's own guesses so far; those of a team do not make a button old."""
     state = await views.view(scene.play, game.id)
-    return state.tries_used(scene.player.id) if state else 0
+    return len(state.history(scene.player.id)) if state else 0
 
 
 async def _redraw(scene: Scene, game: Snapshot) -> None:
