@@ -248,6 +248,23 @@ async def test_a_lane_of_ghosts_only_leaves_the_ring(bench: Bench) -> None:
     await bench.sound()
 
 
+async def test_a_lane_of_ghosts_takes_no_seat_while_others_are_served(bench: Bench) -> None:
+    ghost, live = await bench.fill([lane(1), lane(2)])
+    await bench.bus.execute("DEL", bench.space.row(ghost))
+    assert [job.id for job in await bench.take()] == [live]
+    assert await bench.raw("HGETALL", "gactive") == {lane(2).encode(): b"1"}
+    await bench.sound()
+
+
+async def test_one_turn_of_a_lane_of_ghosts_is_bounded(bench: Bench) -> None:
+    made = await bench.fill([lane(1)] * 1000)
+    await bench.bus.execute("DEL", *(bench.space.row(ghost) for ghost in made))
+    answer = await bench.claim(1)
+    assert (answer.jobs, answer.next_due_ms) == ([], 1)
+    assert await bench.raw("ZCARD", f"g:{lane(1)}:pending") > 700
+    assert await bench.ring() == [lane(1)]
+
+
 async def test_many_ghosts_are_dropped_in_bounded_steps(bench: Bench) -> None:
     made = await bench.fill([None] * 1000)
     await bench.bus.execute("DEL", *(bench.space.row(ghost) for ghost in made[:-1]))
