@@ -99,6 +99,7 @@ class GroupReader:
     ) -> None:
         self._bus = bus
         self._key = keyspace.of(queue).stream(stream)
+        self._quarantine_key = keyspace.of(queue).quarantine(stream)
         self._group = group
         self._consumer = consumer
         self._handler = handler
@@ -304,7 +305,7 @@ class GroupReader:
         options = self._options
         args = [self._group, entry.stream_id, error, entry.deliveries]
         args += [options.quarantine_len, _QUARANTINE_TTL_MS, _QUARANTINE_NODE]
-        await self._bus.run(_QUARANTINE, [self._key, self._key + ":quarantine"], args)
+        await self._bus.run(_QUARANTINE, [self._key, self._quarantine_key], args)
         self._tell("quarantined", id=entry.id, deliveries=entry.deliveries, error=error)
 
     async def _until_stop(self, work: Coroutine[Any, Any, list[Record] | None]) -> list[Record] | None:
@@ -334,9 +335,7 @@ class GroupReader:
 
 async def read_quarantine(bus: Connector, queue: str, stream: str, count: int = 100) -> list[Record]:
     """The newest quarantined records: `stream_id`, `group`, `error`, `deliveries`, the original as `field:<name>`."""
-    entries = await bus.execute(
-        "XREVRANGE", keyspace.of(queue).stream(stream) + ":quarantine", "+", "-", "COUNT", count
-    )
+    entries = await bus.execute("XREVRANGE", keyspace.of(queue).quarantine(stream), "+", "-", "COUNT", count)
     return [record(entry_id, pairs) for entry_id, pairs in entries]
 
 

@@ -58,6 +58,10 @@ class Keyspace:
         """The cached archive watermark of a stream."""
         return f"{self.stream(name)}:archived"
 
+    def quarantine(self, name: str) -> str:
+        """Where the groups of a stream put entries that nobody can handle."""
+        return f"{self.stream(name)}:quarantine"
+
     def events(self) -> str:
         """The publish/subscribe channel of lifecycle events."""
         return f"{self.prefix}events"
@@ -92,6 +96,16 @@ def dedup_key(key: str) -> str:
 def cache(table: str, entry_id: str) -> str:
     """The second-layer entry of a near-cache table."""
     return f"{cache_prefix(table)}{entry_id}"
+
+
+def cache_lease(table: str, entry_id: str) -> str:
+    """The right to fill an entry; the exclamation mark keeps it apart from every entry."""
+    return f"{cache(table, entry_id)}!fill"
+
+
+def cache_log(table: str) -> str:
+    """The coherence log of a near-cache table."""
+    return f"{cache_prefix(table)}log"
 
 
 def cache_prefix(table: str) -> str:

@@ -60,7 +60,7 @@ class SecondLayer:
         self._table = table
         self._circuit = circuit
         self._timeout_s = timeout_s
-        self.log = keyspace.cache_prefix(table) + "log"
+        self.log = keyspace.cache_log(table)
 
     async def read(self, entry_id: str, token: str = "", lease_ms: int = 0) -> Found:
         """The entry; with a token the right to fill it is leased when there is no value."""
@@ -98,8 +98,7 @@ class SecondLayer:
         await self._run(_DROP, self._keys(entry_id)[:1], [frame.raw])
 
     def _keys(self, entry_id: str) -> list[str]:
-        entry = keyspace.cache(self._table, entry_id)
-        return [entry, entry + "!fill", self.log]  # no entry id contains an exclamation mark
+        return [keyspace.cache(self._table, entry_id), keyspace.cache_lease(self._table, entry_id), self.log]
 
     async def _run(self, script: Script, keys: Sequence[str], args: Sequence[Arg]) -> Any:  # a reply is open
         if not self._circuit.allows():

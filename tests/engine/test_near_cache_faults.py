@@ -19,7 +19,7 @@ from codemojex.engine.near_cache import Applied, CacheOptions, Read
 from tests.engine.test_near_cache import Open, Truth, processes, until
 from tests.support.valkey import ValkeyServer
 
-QUICK = CacheOptions(grace_ms=150, block_ms=50, l2_timeout_ms=100)
+QUICK = CacheOptions(grace_ms=600, block_ms=100, l2_timeout_ms=250)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def test_nobody_waits_for_a_server_that_is_known_to_be_down(
     started = time.monotonic()
     for _ in range(50):
         assert (await table.get("a")).source == "fill"
-    assert time.monotonic() - started < 1.0  # fifty waits of 100 ms would be five seconds
+    assert time.monotonic() - started < 4.0  # fifty waits of 250 ms would be more than twelve seconds
 
 
 async def test_after_an_outage_everybody_hears_what_was_changed_during_it(
