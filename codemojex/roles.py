@@ -44,6 +44,7 @@ def options_of(settings: Settings) -> Options:
         partitions=settings.partitions,
         lane_by=settings.lane_by,
         archived_keep_ms=settings.archived_keep_s * 1000,
+        game_duration_s=settings.game_duration_s,
     )
 
 

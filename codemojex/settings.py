@@ -110,6 +110,14 @@ class Settings(BaseSettings):
         description="Port of the local Telegram; the next free one when it is busy, 0 takes any. Default: 8765.",
     )
 
+    # How games are played
+    game_duration_s: int | None = Field(
+        default=None,
+        ge=1,
+        le=7 * 86_400,
+        description="How long every new game lasts, seconds. Default: as long as its preset says.",
+    )
+
     # How the queues share the work
     lane_by: Literal["room", "player"] = Field(
         default="room",

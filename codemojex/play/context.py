@@ -29,6 +29,7 @@ class Options:
 
     `guesses` and `outbound` are queue names. `partitions` spreads rooms over the queues `cm`, `cm.1`, …; it may only
     change while no game is live. `max_waiting` bounds the guesses of one game that wait for their score.
+    `game_duration_s` is how long every new game lasts; None leaves it to the game's settings.
     """
 
     guesses: str = "cm"
@@ -37,6 +38,7 @@ class Options:
     lane_by: Literal["room", "player"] = "room"
     max_waiting: int = 25_000
     cooldown_ms: int = 0
+    game_duration_s: int | None = None
     votes_needed: int = 3
     vote_window_ms: int = 300_000
     live_keep_ms: int = 7 * 86_400_000

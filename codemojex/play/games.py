@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, cast
 
@@ -71,6 +71,8 @@ async def open_game(
     Requests are remembered for a day. The deadline counts from the server's present instant.
     """
     options = play.options
+    if options.game_duration_s is not None:
+        settings = replace(settings, duration_s=options.game_duration_s)
     game_id = keys.mint_game(play, room.id)
     tokens = secrets.SystemRandom().sample(settings.palette, settings.length)
     nonce = secrets.token_bytes(NONCE_BYTES)
