@@ -197,11 +197,15 @@ def check(queue: str, outcome: Outcome, effects: Sequence[EffectBody]) -> None:
         case Complete(effect=Effect() as effect):
             if all(body.name != effect.name for body in effects):
                 raise InvalidValue(f"effect {effect.name!r} is not among the bodies of this call")
+            if not all(_sendable(value) for value in (*effect.keys, *effect.args)):
+                raise InvalidValue(f"effect {effect.name!r} takes str, bytes, int and float only")
             keyspace.of(queue).require_same_slot(effect.keys)
         case Retry(delay_ms=int() as ms) | Delay(ms=ms) | Park(for_ms=ms):
             Fixed(ms)
-        case _:
+        case Complete() | Retry() | Discard() | GiveBack():
             pass
+        case _:  # a handler may return anything
+            raise InvalidValue(f"{outcome!r} is not an outcome: return Complete, Retry, Delay, Park, Discard or None")
 
 
 def _call(
@@ -245,9 +249,13 @@ def _item(item: Settlement, keys: list[str], tail: list[Arg]) -> list[Any]:  # a
             return [job_id, token, "give_back"]
 
 
-def _text(error: str) -> str:
+def _sendable(value: object) -> bool:
+    return isinstance(value, str | bytes | int | float) and not isinstance(value, bool)
+
+
+def _text(error: object) -> str:
     """An error as it is kept: bounded, and free of what cannot be encoded."""
-    return error[:MAX_ERROR].encode("utf-8", "replace").decode()
+    return str(error)[:MAX_ERROR].encode("utf-8", "replace").decode()
 
 
 def _verdicts(reply: list[Any]) -> list[SettleVerdict]:

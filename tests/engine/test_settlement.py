@@ -342,6 +342,13 @@ async def test_a_wait_out_of_range_is_refused_before_any_write(bench: Bench, out
     assert await admin.get_job_state(bench.bus, bench.queue, job.id) == "active"
 
 
+async def test_what_is_no_outcome_is_refused_by_name(bench: Bench) -> None:
+    with pytest.raises(InvalidValue, match="'done' is not an outcome"):
+        settlement.check(bench.queue, "done", ())  # type: ignore[arg-type]
+    with pytest.raises(InvalidValue, match="str, bytes, int and float"):
+        settlement.check(bench.queue, Complete(effect=Effect("put", [], [None])), BODIES)  # type: ignore[list-item]
+
+
 async def test_an_effect_without_a_body_is_refused_before_any_write(bench: Bench) -> None:
     with pytest.raises(InvalidValue, match="nothing"):
         await settlement.complete(bench.bus, bench.queue, bench.id(), "1", Effect("nothing"), effects=BODIES)
