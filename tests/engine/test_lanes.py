@@ -69,6 +69,14 @@ async def test_a_parked_lane_rests_alone_and_a_longer_rest_stays(bench: Bench) -
     await bench.sound()
 
 
+async def test_a_resting_lane_that_a_peer_put_into_the_ring_is_not_served(bench: Bench) -> None:
+    await bench.fill([lane(1), lane(2)])
+    await lanes.park(bench.bus, bench.queue, lane(1), 60_000)
+    await bench.raw("RPUSH", "ring", lane(1))
+    assert [job.lane for job in (await bench.claim(5)).jobs] == [lane(2)]
+    await bench.sound()
+
+
 async def test_a_waiting_job_moves_and_its_seat_is_charged_to_the_new_lane(bench: Bench) -> None:
     (job_id,) = await bench.fill([lane(1)])
     assert await lanes.move(bench.bus, bench.queue, job_id, lane(2)) == "moved"
