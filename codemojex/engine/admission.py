@@ -26,17 +26,17 @@ _shared: WeakKeyDictionary[Connector, dict[str, Admission]] = WeakKeyDictionary(
 
 
 class Admission:
-    """The batcher of one queue on one connection; `shared` hands it out."""
+    """The batcher of one queue on one connector; `shared` hands it out."""
 
-    def __init__(self, bus: Connector, queue: str, send: Send) -> None:
-        self._bus = bus
+    def __init__(self, queue: str, send: Send) -> None:
+        # The connector comes with each call: holding it here would keep every connector alive for ever.
         self._queue = queue
         self._send = send
         self._joining: list[tuple[NewJob, asyncio.Future[Verdict]]] = []
         self._rides: set[asyncio.Task[None]] = set()
         self.unanswered = 0
 
-    async def admit(self, job: NewJob) -> Verdict:
+    async def admit(self, bus: Connector, job: NewJob) -> Verdict:
         """Admit one job. Raises what the server refused, and Unavailable when too many calls wait already."""
         if self.unanswered >= LIMIT:
             raise Unavailable(f"{LIMIT} admissions to queue {self._queue!r} are unanswered: slow down and try again")
@@ -45,19 +45,19 @@ class Admission:
         self._joining.append((job, answer))
         self.unanswered += 1
         if len(self._joining) == 1:
-            loop.call_soon(self._depart)
+            loop.call_soon(self._depart, bus)
         return await answer
 
-    def _depart(self) -> None:
+    def _depart(self, bus: Connector) -> None:
         batch, self._joining = self._joining, []
-        ride = asyncio.get_running_loop().create_task(self._ride(batch))
+        ride = asyncio.get_running_loop().create_task(self._ride(bus, batch))
         self._rides.add(ride)
         ride.add_done_callback(self._rides.discard)
 
-    async def _ride(self, batch: list[tuple[NewJob, asyncio.Future[Verdict]]]) -> None:
+    async def _ride(self, bus: Connector, batch: list[tuple[NewJob, asyncio.Future[Verdict]]]) -> None:
         verdicts: Sequence[Verdict | BaseException]
         try:
-            verdicts = await self._send(self._bus, self._queue, [job for job, _ in batch])
+            verdicts = await self._send(bus, self._queue, [job for job, _ in batch])
         except BaseException as error:  # whatever it is, the callers hear it
             verdicts = [error] * len(batch)
         self.unanswered -= len(batch)
@@ -80,5 +80,5 @@ def shared(bus: Connector, queue: str, send: Send) -> Admission:
         if len(queues) >= _IDLE_QUEUES:
             for name in [name for name, admission in queues.items() if not admission.unanswered]:
                 del queues[name]
-        found = queues[queue] = Admission(bus, queue, send)
+        found = queues[queue] = Admission(queue, send)
     return found

@@ -154,7 +154,7 @@ async def attempt_many(bus: Connector, queue: str, jobs: Sequence[NewJob]) -> li
 
 async def admit(bus: Connector, queue: str, job: NewJob) -> Verdict:
     """Admit one job; calls of the same event-loop tick share a round trip. Raises WrongKind for a non-JOB id."""
-    return await shared(bus, queue, attempt_many).admit(job)
+    return await shared(bus, queue, attempt_many).admit(bus, job)
 
 
 async def enqueue(bus: Connector, queue: str, job_id: str, payload: bytes) -> Verdict:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
 
 from codemojex.engine import admin, admission, claims, jobs, lanes
 from codemojex.engine.backoff import Exponential, Fixed
+from codemojex.engine.connector import Connector
 from codemojex.engine.errors import InvalidId, InvalidName, InvalidValue, Unavailable, WrongKind
 from codemojex.engine.jobs import Dedup, Duplicate, Enqueued, NewJob, Refused, Scheduled
 from codemojex.engine.outcome import Discard
@@ -254,6 +257,17 @@ async def test_too_many_unanswered_admissions_are_refused(bench: Bench, monkeypa
     )
     assert answers[:2] == [Enqueued(), Enqueued()]
     assert isinstance(answers[2], Unavailable)
+
+
+async def test_a_closed_connector_is_not_kept_alive_by_its_admissions(valkey_url: str, queue: str) -> None:
+    bus = await Connector.connect(valkey_url)
+    await jobs.admit(bus, queue, Bench(bus, queue).job())
+    await bus.close()
+    gone = weakref.ref(bus)
+    del bus
+    await asyncio.sleep(0)
+    gc.collect()
+    assert gone() is None
 
 
 # wake tokens
