@@ -12,8 +12,9 @@ import logging
 from typing import Literal
 
 from codemojex.engine import ids, streams
-from codemojex.engine.errors import ConnectionFault, ServerError
+from codemojex.engine.errors import ConnectionFault, ServerError, ServerFull
 from codemojex.engine.records import following
+from codemojex.engine.waiting import wait
 from codemojex.game.fold import FoldError, GameState
 from codemojex.store.archive import AlreadyFolded, Conflict, Folded, fold_game, read_watermark
 from codemojex.store.errors import StoreUnavailable
@@ -29,6 +30,7 @@ QUARANTINE_KEEP = 10_000
 _SEGMENT = 10_000  # records of one segment
 _BATCH = 100  # games of one look at the index
 _ROUNDS = 5  # how often a lost swap is tried again at once
+_FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 60.0
 _log = logging.getLogger(__name__)
 
@@ -42,7 +44,7 @@ class Archiver:
         self._play = play
         self._sweep_s = sweep_s
         self._wake = asyncio.Event()
-        self._stopped = False
+        self._stop = asyncio.Event()
 
     def wake(self) -> None:
         """Look at the index now."""
@@ -50,27 +52,24 @@ class Archiver:
 
     def stop(self) -> None:
         """Let `run` return after the game at hand."""
-        self._stopped = True
+        self._stop.set()
         self._wake.set()
 
     async def run(self) -> None:
         """Sweep at the start, at every `wake` and every minute; pause and try again while a server is away."""
-        pause_s = 0.5
-        while not self._stopped:
+        pause_s = _FIRST_PAUSE_S
+        while not self._stop.is_set():
             self._wake.clear()
             try:
                 await sweep(self._play)
-                pause_s, wait_s = 0.5, self._sweep_s
             except (StoreUnavailable, ConnectionFault, ServerError) as error:
                 _log.warning("archiving pauses for %.1f s: %s", pause_s, error)
-                await asyncio.sleep(pause_s if not self._stopped else 0)
-                pause_s, wait_s = min(_LONGEST_PAUSE_S, pause_s * 2), 0.0
-            if wait_s and not self._stopped:
-                try:
-                    async with asyncio.timeout(wait_s):
-                        await self._wake.wait()
-                except TimeoutError:
-                    pass
+                await wait(self._stop, pause_s)
+                pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
+                continue
+            pause_s = _FIRST_PAUSE_S
+            if not self._stop.is_set():
+                await wait(self._wake, self._sweep_s)
 
 
 async def sweep(play: Play) -> int:
@@ -81,12 +80,23 @@ async def sweep(play: Play) -> int:
         skip = 0
         while waiting := await play.bus.execute("ZRANGE", index, skip, skip + _BATCH - 1):
             for raw in waiting:
-                if await archive(play, raw.decode()) == "archived":
-                    done += 1
+                done += await _archive_or_set_aside(play, raw.decode()) == "archived"
             left = await play.bus.execute("ZRANGE", index, skip, skip + _BATCH - 1)
             skip += len(set(waiting) & set(left))
         await streams.trim(play.bus, queue, keys.FEED, streams.MaxLen(FEED_KEEP, approx=True))
     return done
+
+
+async def _archive_or_set_aside(play: Play, game_id: str) -> Outcome:
+    """`archive`, but a game that cannot be archived for a reason of its own does not hold up the others."""
+    try:
+        return await archive(play, game_id)
+    except (StoreUnavailable, ConnectionFault, ServerFull):
+        raise
+    except Exception:
+        _log.exception("game %s cannot be archived and is set aside", game_id)
+        await _set_aside(play, game_id)
+        return "refused"
 
 
 async def archive(play: Play, game_id: str) -> Outcome:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from codemojex.engine import ids, streams
 from codemojex.game.fold import fold
@@ -88,11 +91,11 @@ async def test_live_copy_stays_until_the_store_has_it(table: GameTable) -> None:
     await engine.close(table.play.store)
     broken = engine.Store(engine.connect(table.play.store.engine.url.set(database="/nowhere/at/all.db")))
     away = replace(table.play, store=broken)
-    work = Archiver(away, sweep_s=0.05)
-    async with asyncio.TaskGroup() as tasks:
+    work = Archiver(away)
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         tasks.create_task(work.run())
         await asyncio.sleep(0.1)
-        work.stop()
+        work.stop()  # also ends the pause between two attempts
     assert await length(table, game) == before
     assert await table.play.bus.execute("ZCARD", keys.complete(table.queue)) == 1
     assert await archiver.sweep(table.play) == 1
@@ -161,4 +164,25 @@ async def test_store_that_refuses_a_game_does_not_block_the_others(table: GameTa
     await table.guess(second, "Ada", await table.secret(second))
     await table.work()
     assert await archiver.sweep(table.play) == 1
+    assert await table.play.bus.execute("ZRANGE", keys.refused(table.queue), 0, -1) == [first.id.encode()]
+
+
+async def test_game_with_a_trouble_of_its_own_does_not_block_the_others(
+    table: GameTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await finished(table)
+    second = await table.open(settings_for("quick", "solo"), request="open-2")
+    await table.guess(second, "Ada", await table.secret(second))
+    await table.work()
+    real = archiver.fold_game
+
+    async def damaged(store: Any, queue: Any, stream: str, *rest: Any) -> Any:
+        if stream == first.id:
+            raise ValueError("this game is too much")
+        return await real(store, queue, stream, *rest)
+
+    monkeypatch.setattr(archiver, "fold_game", damaged)
+    assert await archiver.sweep(table.play) == 1
+    assert await read_game(table.play.store, second.id) is not None
+    assert await length(table, first) > 0
     assert await table.play.bus.execute("ZRANGE", keys.refused(table.queue), 0, -1) == [first.id.encode()]
