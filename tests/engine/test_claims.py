@@ -109,6 +109,15 @@ async def test_single_claims_honour_weights_as_well(bench: Bench) -> None:
     await bench.sound()
 
 
+async def test_a_turn_that_was_cut_short_is_finished_once(bench: Bench) -> None:
+    heavy, light = lane(1), lane(2)
+    await lanes.weight(bench.bus, bench.queue, heavy, 3)
+    await bench.fill([heavy] * 10 + [light] * 10)
+    await bench.take()
+    assert [job.lane for job in await bench.take(6)] == [heavy] * 2 + [light] + [heavy] * 3
+    await bench.sound()
+
+
 async def test_a_weight_that_is_removed_counts_as_one(bench: Bench) -> None:
     await lanes.weight(bench.bus, bench.queue, lane(1), 5)
     await lanes.weight(bench.bus, bench.queue, lane(1), None)
