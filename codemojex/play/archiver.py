@@ -137,10 +137,10 @@ async def _live(play: Play, game_id: str, reached: Watermark | None) -> list[Str
     for _ in range(views.MAX_PAGES):
         page = await views.page_after(play, game_id, last)
         for item in page:
-            if isinstance(item, views.Malformed) or item.game != game_id:
+            if isinstance(item, views.Malformed):
                 await _quarantine(play, game_id, item)
             else:
-                records.append(item)
+                records.append(item.record)
         if len(page) < views.PAGE:
             break
         last = views.place(page[-1])
@@ -198,12 +198,10 @@ async def _set_aside(play: Play, game_id: str) -> None:
     await play.bus.execute("ZREM", keys.complete(queue), game_id)
 
 
-async def _quarantine(play: Play, game_id: str, item: views.Malformed | StreamRecord) -> None:
+async def _quarantine(play: Play, game_id: str, item: views.Malformed) -> None:
     """Keep a bad record aside, once; beyond `QUARANTINE_KEEP` it is only logged."""
     key = keys.quarantine(keys.queue(play.options, game_id))
-    why = item.error if isinstance(item, views.Malformed) else f"it belongs to game {item.game}"
-    _log.error("record %s of game %s is not an event and is left out: %s", views.place(item), game_id, why)
+    _log.error("record %s of game %s is not an event and is left out: %s", item.id, game_id, item.error)
     if await play.bus.execute("HLEN", key) < QUARANTINE_KEEP:
-        raw = views.raw(item)
-        await play.bus.execute("HSETNX", key, f"{game_id}:{views.place(item)}", raw)
+        await play.bus.execute("HSETNX", key, f"{game_id}:{item.id}", views.raw(item))
         await play.bus.execute("PEXPIRE", key, play.options.mapping_keep_ms)

@@ -26,6 +26,14 @@ MAX_PAGES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """A record of a game's stream and the event that it tells."""
+
+    record: StreamRecord
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
 class Malformed:
     """An entry of a stream that is no event; `id` is its place in the stream."""
 
@@ -47,7 +55,7 @@ async def view(play: Play, game_id: str) -> GameState | None:
     for _ in range(MAX_PAGES):
         page = await page_after(play, game_id, last)
         if page:
-            state = state.apply_all(event_of(item) for item in page if isinstance(item, StreamRecord))
+            state = state.apply_all(item.event for item in page if isinstance(item, Told))
             last = place(page[-1])
             if state.opened is not None:
                 play.folds.put(game_id, Folded(state, last))
@@ -59,34 +67,35 @@ async def view(play: Play, game_id: str) -> GameState | None:
     return await _archived(play, game_id) or (state if state.opened is not None else None)
 
 
-async def page_after(play: Play, game_id: str, last: str) -> list[StreamRecord | Malformed]:
+async def page_after(play: Play, game_id: str, last: str) -> list[Told | Malformed]:
     """Up to `PAGE` records after the stream's own id `last`; "" is the beginning."""
     home = keys.queue(play.options, game_id)
     found = await streams.read(play.bus, home, game_id, f"({last}" if last else "-", count=PAGE)
-    return [record_of(record) for record in found]
+    return [told(game_id, record) for record in found]
 
 
-def record_of(found: streams.Record) -> StreamRecord | Malformed:
-    """The record of a stream entry, or why it is none."""
+def told(game_id: str, found: streams.Record) -> Told | Malformed:
+    """What an entry of a stream tells, or why it tells nothing."""
     try:
         if found.id != ids.from_stream_id("EVT", found.stream_id):
             raise ValueError(f"its id is {found.id}, which is not its place in the stream")
+        if found.text("game") != game_id:
+            raise ValueError(f"it belongs to game {found.text('game')!r}")
         data = msgspec.json.decode(found.fields["data"], type=dict[str, object])
         record = StreamRecord(found.id, found.text("kind"), int(found.text("v")), found.text("game"), data)
-        event_of(record)
-        return record
+        return Told(record, event_of(record))
     except (KeyError, ValueError) as error:
         return Malformed(found.stream_id, dict(found.fields), f"{type(error).__name__}: {error}")
 
 
-def place(item: StreamRecord | Malformed) -> str:
-    """The stream's own id of a record."""
-    return item.id if isinstance(item, Malformed) else ids.parse(item.id).stream_id
+def place(item: Told | Malformed) -> str:
+    """The stream's own id of an entry."""
+    return item.id if isinstance(item, Malformed) else ids.parse(item.record.id).stream_id
 
 
-def raw(item: StreamRecord | Malformed) -> bytes:
-    """A record as JSON for somebody to look at; bytes that are no text are escaped."""
-    fields = item.fields if isinstance(item, Malformed) else {"kind": item.kind.encode(), "game": item.game.encode()}
+def raw(item: Malformed) -> bytes:
+    """A bad entry as JSON for somebody to look at; bytes that are no text are escaped."""
+    fields = item.fields
     return msgspec.json.encode({name: value.decode(errors="backslashreplace") for name, value in fields.items()})
 
 

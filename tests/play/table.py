@@ -126,7 +126,7 @@ class GameTable:
 
     async def records(self, game: Snapshot) -> list[StreamRecord]:
         page = await views.page_after(self.play, game.id, "")
-        return [record for record in page if isinstance(record, StreamRecord)]
+        return [item.record for item in page if isinstance(item, views.Told)]
 
     async def events(self, game: Snapshot) -> list[Event]:
         return [views.event_of(record) for record in await self.records(game)]

@@ -161,5 +161,9 @@ async def test_board_holds_the_best_total_and_the_earlier_guess_first(table: Gam
     await table.guess(game, "Ada", swapped)
     await table.guess(game, "Ada", await table.wrong(game, 2))
     await table.work()
-    board = await table.play.bus.execute("ZRANGE", keys.board(table.queue, game.id), 0, -1, "REV")
-    assert [member.decode() for member in board] == [table.people["Boris"].id, table.people["Ada"].id]
+    board = await table.play.bus.execute("ZRANGE", keys.board(table.queue, game.id), 0, -1, "REV", "WITHSCORES")
+    # Two neighbours changed places in a code of four: 100 + 100 + 67 + 67.
+    assert [(member.decode(), score) for member, score in board] == [
+        (table.people["Boris"].id, 334_000_000_000 - 2),
+        (table.people["Ada"].id, 334_000_000_000 - 3),
+    ]
