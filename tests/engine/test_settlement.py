@@ -199,6 +199,7 @@ async def test_parking_a_flat_job_delays_it(bench: Bench) -> None:
 async def test_a_late_holder_may_end_the_job_until_it_is_claimed_again(
     bench: Bench, outcome: Outcome, name: str | None
 ) -> None:
+    await limits.set_default_lane_limit(bench.bus, bench.queue, 1)
     await bench.fill([name])
     (job,) = await bench.take()
     await bench.settle(job, GiveBack())
@@ -243,6 +244,16 @@ async def test_a_batch_longer_than_a_chunk_is_settled_whole(bench: Bench) -> Non
     assert verdicts == [Settled("completed")] * 450
     assert len(claimed.jobs) == 1
     assert await bench.raw("HGET", "metrics:completed", "count") == b"450"
+    await bench.sound()
+
+
+async def test_two_seats_freed_at_once_bring_the_lane_back_once(bench: Bench) -> None:
+    await lanes.limit(bench.bus, bench.queue, lane(1), 2)
+    await bench.fill([lane(1)] * 4)
+    items = [Settlement(job.id, job.token, Complete()) for job in await bench.take(2)]
+    await settlement.settle_many(bench.bus, bench.queue, items)
+    assert await bench.ring() == [lane(1)]
+    assert await bench.raw("EXISTS", "gactive") == 0
     await bench.sound()
 
 

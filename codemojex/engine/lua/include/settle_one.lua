@@ -8,14 +8,11 @@
 --- Refuses: nothing: the verdict is a value, so that one bad item spoils no other
 --- Include: seats, schedule_at, bury, dedup, backoff
 -- Take the job out of where it stands. A lapsed lease left it waiting: a late holder of the token may still end it.
--- Seats and ids that need not be gone at once are collected in `b` and given back together, see settle_rest.
-local function leave(P, id, state, g, stays, b)
-  local active, was_full = nil, false
+-- Seats and ids of the batch are collected in `b` and given back together, see settle_rest.
+local function leave(P, id, state, g, b)
   if state == 'active' then
     b.ids[#b.ids + 1] = id
-    if g and stays then
-      active, was_full = release(P, g)
-    elseif g then
+    if g then
       if not b.seats[g] then b.names[#b.names + 1] = g end
       b.seats[g] = (b.seats[g] or 0) + 1
     end
@@ -23,12 +20,11 @@ local function leave(P, id, state, g, stays, b)
     local lane = P .. 'g:' .. g .. ':pending'
     if redis.call('ZREM', lane, id) == 1 and redis.call('EXISTS', lane) == 0 then
       ring_exit(P, g)
-      if not stays then lane_freed(P, g, lane_active(P, g), false) end
+      lane_freed(P, g, lane_active(P, g), false)
     end
   else
     redis.call('ZREM', P .. 'pending', id)
   end
-  return active, was_full
 end
 
 local function settle_rest(P, b)
@@ -71,7 +67,7 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
   else
     redis.call('HSET', row, 'state', after)
   end
-  local active, was_full = leave(P, id, state, g, after == 'pending', b)
+  leave(P, id, state, g, b)
   if kind == 'park' and g then
     redis.call('ZADD', P .. 'resting', 'GT', now + item[4], g)
     redis.call('LREM', P .. 'ring', -1, g) -- it was served a moment ago: the search starts at the tail
@@ -81,7 +77,7 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
   elseif after == 'scheduled' then
     schedule_at(P, id, due)
   elseif after == 'pending' and g then
-    lane_put(P, g, id, active, was_full)
+    lane_put(P, g, id, nil, false)
   elseif after == 'pending' then
     redis.call('ZADD', P .. 'pending', 0, id)
     wake(P)
