@@ -34,7 +34,7 @@ async def admit(play: Play, items: Sequence[Incoming], queue: str = QUEUE) -> bo
             play.mint.mint("JOB"),
             item.payload,
             lane=ids.derive("CNV", item.conversation),
-            
+            dedup=Dedup(item.dedup, WINDOW_MS),
         )
         for item in items
     ]
