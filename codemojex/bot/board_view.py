@@ -21,7 +21,6 @@ TEXT_LIMIT = 4096
 MAX_ROWS = 30
 MAX_STANDINGS = 10
 NAME_LIMIT = 32
-COMMITMENT_SHOWN = 12
 
 
 def utf16(text: str) -> int:
@@ -123,7 +122,7 @@ def _head(words: Words, state: GameState) -> list[str]:
         length=settings.length,
         size=len(settings.palette),
     )
-    commitment = state.opened.commitment[:COMMITMENT_SHOWN] if state.opened else ""
+    commitment = state.opened.commitment if state.opened else ""
     return [
         title,
         words("board-palette", palette="".join(settings.palette)),

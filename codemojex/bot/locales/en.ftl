@@ -71,7 +71,7 @@ no-game = No game is on. /play starts one.
 
 board-title = 🎯 <b>{ $preset } · { $mode }</b> – { $length } of { $size } emojis
 board-palette = 🎨 { $palette }
-board-terms = ⏳ until { $deadline } · 🔏 <code>{ $commitment }…</code>
+board-terms = ⏳ until { $deadline } · 🔏 <code>{ $commitment }</code>
 board-standings = <b>Standings</b>
 board-standing = { $rank }. { $name } – { $best } · { $tries ->
         [one] { $tries } try
