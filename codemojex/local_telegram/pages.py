@@ -5,6 +5,7 @@ another site that a visitor has open can neither read the chats nor act in them.
 """
 
 import asyncio
+import contextlib
 import json
 from importlib import resources
 from urllib.parse import urlsplit
@@ -63,7 +64,8 @@ class Pages:
             return web.json_response({"error": "user_id is not the id of a person"}, status=404)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
         await response.prepare(request)
-        with self._world.events.watch(user_id) as queue:
+        # A page that is closed or reloaded breaks the connection; that is the normal end of a stream.
+        with contextlib.suppress(ConnectionError), self._world.events.watch(user_id) as queue:
             await response.write(b": hello\n\n")
             while True:
                 try:
@@ -73,8 +75,9 @@ class Pages:
                     await response.write(b": ping\n\n")
                     continue
                 if event is None:
-                    return response
+                    break
                 await response.write(f"data: {json.dumps(event, ensure_ascii=False)}\n\n".encode())
+        return response
 
 
 def guard(local_only: bool) -> Middleware:
