@@ -86,6 +86,18 @@ async def test_redelivered_guess_changes_nothing(table: GameTable) -> None:
     assert boris.payload
 
 
+async def test_second_settlement_changes_nothing(table: GameTable) -> None:
+    game = await table.open(settings_for("quick", "solo"))
+    await table.guess(game, "Ada", await table.secret(game))
+    await table.settle(await table.claim())
+    [settle] = await table.claim()
+    await table.settle([settle])
+    before = await table.records(game)
+    await admit(table.play.bus, table.queue, NewJob(table.play.mint.mint("JOB"), settle.payload, lane=table.room.id))
+    assert await table.work() == [b"again"]
+    assert await table.records(game) == before
+
+
 async def test_stale_token_changes_nothing(table: GameTable) -> None:
     game = await table.open()
     await table.guess(game, "Ada", await table.secret(game))
