@@ -104,7 +104,10 @@ class Fleet:
         member = self.members[name]
         self.check()
         member.kills += 1
-        await asyncio.to_thread(self._end, member)
+        old, member.process = member.process, None  # nobody takes it for one that ended by itself
+        assert old is not None
+        old.kill()
+        await asyncio.to_thread(old.join)
         await asyncio.to_thread(self._launch, member)
 
     def freeze(self, name: str) -> None:
@@ -140,21 +143,18 @@ class Fleet:
     def end(self) -> None:
         """End every process of the fleet at once."""
         for member in self.members.values():
-            self._end(member)
+            if member.process is not None:
+                member.process.kill()
+                member.process.join()
 
     def _launch(self, member: Member) -> None:
         home = self.directory / member.name
         home.mkdir(exist_ok=True)
-        member.process = _forks.Process(
+        process = _forks.Process(
             target=live, args=(member.roles, member.settings, str(member.log), str(home)), name=member.name
         )
-        member.process.start()
-
-    @staticmethod
-    def _end(member: Member) -> None:
-        if member.process is not None:
-            member.process.kill()
-            member.process.join()
+        process.start()
+        member.process = process
 
 
 def live(roles: str, settings: Mapping[str, str], log: str, home: str) -> None:

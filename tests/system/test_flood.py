@@ -1,4 +1,4 @@
-"""Rooms share the workers fairly, the workers share one budget, and a worker that sleeps through its lease is harmless."""
+"""Rooms share the workers fairly, workers share one budget, and one that sleeps through its lease is harmless."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from codemojex.play.context import Play
 from codemojex.play.games import Opened, Snapshot
 from codemojex.play.guesses import Accepted
 from codemojex.play.players import Player
+from tests.support.databases import migrated_database, postgres_server
 from tests.support.valkey import ValkeyServer
-from tests.system.fleet import ground, until
+from tests.system.fleet import fleet_database, ground, until
 
-pytest_plugins = ("tests.support.databases", "tests.system.fleet")
+__all__ = ["fleet_database", "migrated_database", "postgres_server"]
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 QUEUE = "cm"
