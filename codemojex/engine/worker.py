@@ -24,6 +24,7 @@ from .scripts import EffectBody
 from .settlement import EffectFailure, Policy, Settlement, SettleVerdict
 from .waiting import reconnect_s, wait
 
+_FULL_PAUSE_MS = 500  # until a server without memory is asked again
 _SPARE_S = 1.0  # beyond the grace, for the last settlements
 Handler = Callable[[Job], Awaitable[Outcome | None]]
 BatchHandler = Callable[[list[Job]], Awaitable[Sequence[Outcome | None]]]
@@ -101,6 +102,7 @@ class Worker:
         self._wake_key = keyspace.of(queue).key("wake")
         self._running: dict[tuple[str, str], _Running] = {}  # by job and token
         self._finished: list[Settlement] = []
+        self._held: list[Settlement] = []  # refused by a server without memory, to be sent again after a pause
         self._stop = asyncio.Event()
         self._changed = asyncio.Event()  # something finished, or work arrived
         self._hungry = asyncio.Event()  # free slots and nothing to claim
@@ -130,7 +132,7 @@ class Worker:
         while not self._stop.is_set():
             self._changed.clear()
             free = min(self._options.concurrency - len(self._running), MAX_CLAIM)
-            if not free and not self._finished:
+            if not free and not self._finished and not self._held:
                 await self._changed.wait()
                 continue
             try:
@@ -148,7 +150,7 @@ class Worker:
 
     async def _turn(self, handlers: asyncio.TaskGroup, free: int) -> int:
         """Settle what is finished, fill the free slots; how long to park, 0 for not at all."""
-        batch, self._finished = self._finished, []
+        batch, self._finished, self._held = self._held + self._finished, [], []
         try:
             verdicts, claimed = await settlement.settle_and_claim(
                 self._bus, self._queue, batch, free, self._options.lease_ms, effects=self._effects, policy=self._policy
@@ -160,6 +162,8 @@ class Worker:
         if claimed.jobs:
             self._observe("worker.claimed", {"queue": self._queue, "jobs": len(claimed.jobs)})
             self._start(handlers, claimed.jobs)
+        if self._held:
+            return _FULL_PAUSE_MS
         if claimed.limited_ms:
             self._observe("worker.limited", {"queue": self._queue, "retry_after_ms": claimed.limited_ms})
             return claimed.limited_ms
@@ -171,8 +175,13 @@ class Worker:
     def _settled(self, batch: Sequence[Settlement], verdicts: Sequence[SettleVerdict]) -> None:
         for item, verdict in zip(batch, verdicts, strict=True):
             self._observe("worker.settled", {"queue": self._queue, "job": item.job_id, "verdict": verdict})
-            if isinstance(verdict, EffectFailure):
+            if not isinstance(verdict, EffectFailure):
+                continue
+            if "OOM" in verdict.reason:
+                self._held.append(item)
+            elif isinstance(item.outcome, Complete):
                 self._finish_later(item.job_id, item.token, Retry(f"effect failed: {verdict.reason}"))
+            # What else cannot be settled stays in flight: its lease lapses, and recoveries are capped.
 
     def _start(self, handlers: asyncio.TaskGroup, jobs: Sequence[Job]) -> None:
         for group in [list(jobs)] if self._batch else [[job] for job in jobs]:

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from codemojex.engine.audit import audit
 
 from codemojex.engine import claims, jobs, keyspace, limits, settlement
+from codemojex.engine.audit import audit
 from codemojex.engine.backoff import Fixed
 from codemojex.engine.connector import Connector
 from codemojex.engine.effects import Effect, EffectBody
@@ -198,6 +198,46 @@ async def test_a_failing_effect_leaves_its_job_and_is_retried_without_harm_to_ot
     error = await bus.execute("HGET", keyspace.of(queue).row(bad), "last_error")
     assert b"effect failed" in error
     assert b"tripped" in error
+
+
+async def test_a_server_without_memory_delays_a_settlement_and_charges_no_failure(
+    start_valkey: Callable[..., object], queue: str
+) -> None:
+    server = start_valkey()
+    bus = await Connector.connect(server.url)  # type: ignore[attr-defined]
+    body = EffectBody("note", "return redis.call('RPUSH', KEYS[1], ARGV[1])")
+    key = f"note:{{{queue}}}"
+    release = asyncio.Event()
+    faults: list[str] = []
+
+    async def handle(job: Job) -> Outcome:
+        await release.wait()
+        return Complete(effect=Effect("note", [key], [str(job.failures)]))
+
+    options = WorkerOptions(lease_ms=20_000)
+    worker = Worker(bus, queue, handle, options=options, effects=[body], observe=lambda name, _: faults.append(name))
+    try:
+        (job_id,) = await admit(bus, queue)
+        async with running(worker):
+
+            async def active() -> bool:
+                return await state(bus, queue, job_id) == "active"
+
+            await until(active)
+            await bus.execute("CONFIG", "SET", "maxmemory", "1mb")
+            faults.clear()
+            release.set()
+            await until(lambda: "worker.settled" in faults or "worker.fault" in faults)
+            assert await bus.execute("EXISTS", key) == 0
+            await bus.execute("CONFIG", "SET", "maxmemory", "0")
+
+            async def gone() -> bool:
+                return await state(bus, queue, job_id) is None
+
+            await until(gone)
+        assert await bus.execute("LRANGE", key, 0, -1) == [b"0"]
+    finally:
+        await bus.close()
 
 
 async def test_a_long_handler_keeps_its_lease(bus: Connector, queue: str) -> None:
