@@ -35,6 +35,7 @@ async def test_migration_keeps_the_room_and_happens_once(table: GameTable) -> No
     old, new = table.room.chat_id, -100_200
     game = await table.open()
     topic = await rooms.room_for(table.play, old, 5, "group", "x")
+    assert await rooms.find(table.play, old, None) == table.room
     assert await rooms.migrate(table.play, old, new) == 2
     assert await rooms.migrate(table.play, old, new) == 0
     assert await rooms.find(table.play, old, None) is None, "the old chat is nobody's room any more"
