@@ -149,6 +149,8 @@ class Intake:
                 )
         except TimeoutError:
             return []  # `stop` ended the poll
+        finally:
+            self._poll = None  # a poll that has ended cannot be ended: `stop` may come between two of them
         return cast("list[dict[str, Any]]", updates)
 
     async def _misfortune(self, error: Exception, failures: int) -> None:

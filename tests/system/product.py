@@ -48,12 +48,16 @@ class End:
 
 
 class Product:
-    """One directory with at most one running product in it. `settings` are environment variables."""
+    """A working directory with at most one running product in it. `settings` are environment variables.
 
-    def __init__(self, port: int = 0, **settings: object) -> None:
+    Its data is where it is without being told, or in `data`, which several products may share.
+    """
+
+    def __init__(self, port: int = 0, data: Path | None = None, **settings: object) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="cmxp-"))  # short: a socket's path has its limit
-        self.data = self.directory / "data"
+        self.data = data or self.directory / ".codemojex"
         self.port = port
+        self._told = [] if data is None else ["--data-dir", str(data)]
         self.settings = settings
         self.url = ""
         self._process: subprocess.Popen[bytes] | None = None
@@ -76,10 +80,11 @@ class Product:
         return self._output.read_text(encoding="utf-8", errors="replace")
 
     def start(self) -> Product:
-        """Start the product and wait until it says where its page is."""
+        """Start the product, again if it has ended, and wait until it says where its page is."""
+        self._end_guard()
         self._starts += 1
         self._output = self.directory / f"output-{self._starts}"
-        command = [sys.executable, "-m", "codemojex", "play", "--port", str(self.port), "--data-dir", str(self.data)]
+        command = [sys.executable, "-m", "codemojex", "play", "--port", str(self.port), *self._told]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 command,
@@ -124,7 +129,7 @@ class Product:
         for process in psutil.process_iter(["cmdline", "status"]):
             command = " ".join(process.info["cmdline"] or [])
             ours = str(self.data) in command or self._in_group(process.pid)
-            guard = self._guard is not None and process.pid == self._guard.pid
+            guard = _GUARD in command
             if ours and not guard and process.info["status"] != psutil.STATUS_ZOMBIE:
                 found[process.pid] = command
         return found
@@ -136,13 +141,14 @@ class Product:
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        self._end_guard()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _end_guard(self) -> None:
         if self._guard is not None:
             self._guard.kill()
-            self._guard.wait()
-            assert self._guard.stdin is not None
-            self._guard.stdin.close()
+            self._guard.communicate()
             self._guard = None
-        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _in_group(self, pid: int) -> bool:
         try:
