@@ -172,6 +172,16 @@ async def test_a_stop_ends_the_long_poll_at_once(bot: Bot, memory: Bus) -> None:
             intake.stop()
 
 
+async def test_a_stop_between_two_polls_is_an_end_as_well(bot: Bot, people: People, ada: int, memory: Bus) -> None:
+    async def admit(items: Sequence[Incoming]) -> bool:
+        intake.stop()
+        return await memory.admit(items)
+
+    await people.send(ada, ada, "the last one")
+    async with asyncio.timeout(5), running(bot, memory, admit=admit) as intake:
+        assert await memory.arrived(1) == ["the last one"]
+
+
 async def test_a_wrong_token_ends_the_process_with_one_clear_line(
     telegram: LocalTelegram, memory: Bus, caplog: pytest.LogCaptureFixture
 ) -> None:
