@@ -52,6 +52,15 @@ class Company:
         board = await says(self.people, chat, "No guess yet", after=asked["message_id"])
         return Game.on(self.people, chat, board)
 
+    async def play_a_round(self, who: int, order: str) -> tuple[Game, list[solver.Row]]:
+        """Order a game in the group, and everybody guesses once; once more when somebody was lucky at once."""
+        while True:
+            game = await self.play(who, self.group, order)
+            over, rows = await game.open_round(self.three)
+            if not over:
+                return game, rows
+            await game.result()
+
 
 @dataclass
 class Game:
@@ -118,9 +127,9 @@ class Game:
             await self.guess(who, name, code)
         return await self.scored()
 
-    async def crack(self, players: Sequence[tuple[int, str]], over: bool, rows: list[solver.Row]) -> None:
+    async def crack(self, players: Sequence[tuple[int, str]], rows: list[solver.Row]) -> None:
         """One after the other thinks about what the board shows and guesses, until the code is cracked."""
-        turn = 0
+        turn, over = 0, False
         while not over:
             left = solver.candidates(self.palette, self.length, rows)
             assert left, f"no code agrees with the board: {rows}"

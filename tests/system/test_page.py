@@ -15,7 +15,6 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, Page, async_playwright, expect
 
-from tests.system import solver
 from tests.system.product import Product
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
@@ -109,30 +108,26 @@ async def test_one_types_another_presses_and_both_boards_change(page: Page, tmp_
     async with pictured(page, tmp_path):
         for column in (ada, boris, chen):
             await open_group(column)
-        await write(ada, "/play quick")
-        board = await board_id(boris, "Quick · race", "No guess yet")
+        await write(ada, "/play classic")
+        board = await board_id(boris, "Classic · race", "No guess yet")
         palette = next(line for line in (await bubble(boris, board).inner_text()).splitlines() if "🎨" in line)
         tokens = palette.replace("🎨", "").strip()
-        assert len(tokens) == 8
+        assert len(tokens) == 12
         await bubble(boris, board).get_by_test_id("link-button").click()
         composer = await board_id(boris, "Your guess for Codebreakers")
 
-        await write(ada, tokens[:4])
+        await write(ada, tokens[:6])
         for column in (ada, chen):
-            await expect(bubble(column, board)).to_contain_text(
-                re.compile(rf"Ada 1: {tokens[:4]} [{solver.HIT}{solver.NEAR}{solver.MISS}]")
-            )
-        await tap(boris, composer, tokens[4:])
+            await expect(bubble(column, board)).to_contain_text(re.compile(rf"Ada 1: {tokens[:6]} \d+ ●\d ○\d"))
+        await tap(boris, composer, tokens[6:])
         await expect(boris.get_by_test_id("toast")).to_have_text("Guess 1 is in!")
         for column in (ada, chen):
-            await expect(bubble(column, board)).to_contain_text(
-                re.compile(rf"Boris 1: {tokens[4:]} [{solver.HIT}{solver.NEAR}{solver.MISS}]")
-            )
-        await expect(bubble(boris, composer)).to_contain_text(f"1: {tokens[4:]}")
-        await expect(bubble(boris, composer)).to_contain_text("Tries left: 7")
+            await expect(bubble(column, board)).to_contain_text(re.compile(rf"Boris 1: {tokens[6:]} \d+ ●\d ○\d"))
+        await expect(bubble(boris, composer)).to_contain_text(f"1: {tokens[6:]}")
+        await expect(bubble(boris, composer)).to_contain_text("Tries left: 11")
 
         await open_group(boris)
-        for name, code in (("Ada", tokens[:4]), ("Boris", tokens[4:])):
+        for name, code in (("Ada", tokens[:6]), ("Boris", tokens[6:])):
             await expect(bubble(boris, board)).to_contain_text(f"{name} 1: {code}")
         await write(ada, "/end")
         for column in (ada, boris, chen):
@@ -143,11 +138,11 @@ async def test_a_private_game_is_played_with_buttons_alone(page: Page, tmp_path:
     chen = page.locator('[data-testid="person"][aria-label="Chen"]')
     async with pictured(page, tmp_path):
         await open_private_chat(chen)
-        await chen.get_by_test_id("inline-button").filter(has_text="Quick").last.click()
-        board = await board_id(chen, "Quick · solo", "No guess yet")
+        await chen.get_by_test_id("inline-button").filter(has_text="Classic").last.click()
+        board = await board_id(chen, "Classic · solo", "No guess yet")
         text = await bubble(chen, board).inner_text()
         tokens = next(line for line in text.splitlines() if "🎨" in line).replace("🎨", "").strip()
-        await tap(chen, board, tokens[:4])
-        await expect(bubble(chen, board)).to_contain_text(f"1: {tokens[:4]} ")
-        await expect(bubble(chen, board)).to_contain_text("Tries left: 7")
-        await expect(bubble(chen, board)).to_contain_text("✅ 0/4")
+        await tap(chen, board, tokens[:6])
+        await expect(bubble(chen, board)).to_contain_text(f"1: {tokens[:6]} ")
+        await expect(bubble(chen, board)).to_contain_text("Tries left: 11")
+        await expect(bubble(chen, board)).to_contain_text("✅ 0/6")

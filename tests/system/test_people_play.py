@@ -24,6 +24,7 @@ from tests.system.product import Product
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 LETTERS = {"G": solver.HIT, "Y": solver.NEAR, "-": solver.MISS}
 QUICK_TRIES = 8
+CLASSIC_TRIES = 12  # what shall not be cracked is classic: one guess in 665,280 is right
 HASTY_S = 20
 
 
@@ -130,13 +131,12 @@ def hasty() -> Iterator[Product]:
 
 async def test_a_race_is_cracked_from_what_its_board_shows(company: Company, store: Store) -> None:
     people, group = company.people, company.group
-    game = await company.play(company.ada, group, "/play quick")
-    await game.board("Quick · race", "Type 4 emojis")
+    game, rows = await company.play_a_round(company.ada, "/play quick")
+    await game.board("Quick · race – 4 of 8 emojis", "Type 4 emojis")
     assert len(game.palette) == 8
     asked = await people.send(company.boris, group, "/verify")
     live = await says(people, group, "fingerprint of the code", after=asked["message_id"])
     assert game.commitment in live["text"]
-    over, rows = await game.open_round(company.three)
     assert [(row.name, row.code) for row in rows] == game.played
     standings = [line for line in (await game.board("Standings")).splitlines() if line[:2] in ("1.", "2.", "3.")]
     strengths = [(line.count(solver.HIT), line.count(solver.NEAR)) for line in standings]
@@ -144,7 +144,7 @@ async def test_a_race_is_cracked_from_what_its_board_shows(company: Company, sto
     assert strengths == sorted(strengths, reverse=True)
     assert f"1 {game.played[1][1]} {rows[1].signs}" == await game.press(company.boris, "My guesses")
     assert "in their order" in await game.press(company.chen, "Rules")
-    await game.crack(company.three, over, rows)
+    await game.crack(company.three, rows)
     result = await game.result("cracked the code!")
     winner, code = counted(game, result)[-1]
     assert (result.code, result.ending) == (code, f"{winner} cracked the code!")
@@ -158,11 +158,9 @@ async def test_a_race_is_cracked_from_what_its_board_shows(company: Company, sto
 
 
 async def test_a_team_shares_its_tries_and_the_win(company: Company, store: Store) -> None:
-    game = await company.play(company.boris, company.group, "/play team quick")
-    await game.board("Quick · team", "Tries left: 8")
-    over, rows = await game.open_round(company.three)
-    await game.board("Tries left: 5", "1. Team – ")
-    await game.crack(company.three, over, rows)
+    game, rows = await company.play_a_round(company.boris, "/play team quick")
+    await game.board("Quick · team", "Tries left: 5", "1. Team – ")
+    await game.crack(company.three, rows)
     result = await game.result("The team cracked the code, thanks to ")
     assert result.ending == f"The team cracked the code, thanks to {game.played[-1][0]}!"
     assert_table(game, result, QUICK_TRIES, team=True)
@@ -236,11 +234,11 @@ async def test_who_has_no_tries_left_is_told_and_charged_nothing(company: Compan
 async def test_games_are_ended_by_those_who_may(company: Company, store: Store) -> None:
     people, group, attic = company.people, company.group, await company.another_group()
     race = await company.play(company.boris, group, "/play classic")
-    team = await company.play(company.chen, attic, "/play team quick")
+    team = await company.play(company.chen, attic, "/play team classic")
     solo = await company.play(company.dora, company.dora, "/play expert")
     _, rows = await race.open_round(company.three)
     before = [row.signs for row in rows]
-    await team.guess(company.chen, "Chen", team.palette[:4])
+    await team.guess(company.chen, "Chen", team.palette[:6])
     await solo.guess(company.dora, "Dora", solo.palette[:6])
     await people.send(company.chen, group, "/end")
     await says(people, group, "Only who started the game and admins can end it.")
@@ -248,7 +246,7 @@ async def test_games_are_ended_by_those_who_may(company: Company, store: Store) 
     await people.send(company.boris, group, "/end")  # who started it
     await people.send(company.ada, attic, "/end")  # who owns the group
     await people.send(company.dora, company.dora, "/end")
-    for game, tries in ((race, 12), (team, QUICK_TRIES), (solo, 15)):
+    for game, tries in ((race, CLASSIC_TRIES), (team, CLASSIC_TRIES), (solo, 15)):
         result = await game.result("The game was ended.")
         board = await assert_revealed(game, result)
         assert_table(game, result, tries, team=game is team)
@@ -261,8 +259,8 @@ async def test_games_are_ended_by_those_who_may(company: Company, store: Store) 
 
 async def test_three_votes_end_a_game(company: Company, store: Store) -> None:
     people, group = company.people, company.group
-    game = await company.play(company.ada, group, "/play team quick")
-    await game.guess(company.boris, "Boris", game.palette[2:6])
+    game = await company.play(company.ada, group, "/play team classic")
+    await game.guess(company.boris, "Boris", game.palette[2:8])
     await people.send(company.boris, group, "/vote_end")
     await says(people, group, "1 of 3 votes")
     assert await game.press(company.boris, "Vote") == "Vote counted: 1 of 3."
@@ -270,19 +268,19 @@ async def test_three_votes_end_a_game(company: Company, store: Store) -> None:
     assert await game.press(company.chen, "Vote") == "The vote has ended the game."
     result = await game.result("You voted to end the game.")
     await assert_revealed(game, result)
-    await assert_archived(store, game, result, "voted", QUICK_TRIES, team=True)
+    await assert_archived(store, game, result, "voted", CLASSIC_TRIES, team=True)
 
 
 async def test_a_composer_serves_its_owner_only(company: Company, store: Store, product: Product) -> None:
     people, group, boris = company.people, company.group, company.boris
-    game = await company.play(company.ada, group, "/play quick")
+    game = await company.play(company.ada, group, "/play classic")
     link = next(b["url"] for b in buttons(await game.message()) if "url" in b)
     await people.start(boris, link.partition("start=")[2])
-    composer = await says(people, boris, "Your guess for The Den", "Tries left: 8")
+    composer = await says(people, boris, "Your guess for The Den", "Tries left: 12")
     place = (boris, composer["message_id"])
-    assert await game.tap(boris, "Boris", game.palette[1:5], place) == "Guess 1 is in!"
+    assert await game.tap(boris, "Boris", game.palette[1:7], place) == "Guess 1 is in!"
     _, rows = await game.scored()
-    own = await says(people, boris, "Your guess for The Den", "Tries left: 7", rows[0].signs)
+    own = await says(people, boris, "Your guess for The Den", "Tries left: 11", rows[0].signs)
     assert own["message_id"] == composer["message_id"]
     copy = await send_as_bot(product, chat_id=group, text="a copy", reply_markup=own["reply_markup"])
     for button in buttons(own):
@@ -291,12 +289,12 @@ async def test_a_composer_serves_its_owner_only(company: Company, store: Store, 
         assert answer["text"] == "This button is not for you. Write to me in private to play."
     await people.send(company.ada, group, "/end")
     result = await game.result("The game was ended.")
-    assert game.played == [("Boris", game.palette[1:5])]
-    over = await says(people, boris, "Your guess for The Den", "▫️ ▫️ ▫️ ▫️")
+    assert game.played == [("Boris", game.palette[1:7])]
+    over = await says(people, boris, "Your guess for The Den", "▫️ ▫️ ▫️ ▫️ ▫️ ▫️")
     assert over["message_id"] == composer["message_id"]
     await assert_revealed(game, result)
     assert await game.kept_its_secret(result, boris)
-    await assert_archived(store, game, result, "ended", QUICK_TRIES)
+    await assert_archived(store, game, result, "ended", CLASSIC_TRIES)
 
 
 async def test_games_end_at_their_deadline(hasty: Product) -> None:
@@ -304,18 +302,18 @@ async def test_games_end_at_their_deadline(hasty: Product) -> None:
         store = await open_store(hasty.database)
         company = await Company.gather(people)
         games = [
-            await company.play(company.ada, company.group, "/play quick"),
-            await company.play(company.boris, await company.another_group(), "/play quick team"),
-            await company.play(company.dora, company.dora, "/play quick"),
+            await company.play(company.ada, company.group, "/play classic"),
+            await company.play(company.boris, await company.another_group(), "/play classic team"),
+            await company.play(company.dora, company.dora, "/play classic"),
         ]
         for game, (who, name) in zip(games, [*company.three[:2], (company.dora, "Dora")], strict=True):
-            await game.guess(who, name, game.palette[:4])
+            await game.guess(who, name, game.palette[:6])
         for game in games:
             result = await game.result("Time is up, the code stayed secret.")
             team = game is games[1]
-            assert_table(game, result, QUICK_TRIES, team)
+            assert_table(game, result, CLASSIC_TRIES, team)
             await assert_revealed(game, result)
-            await assert_archived(store, game, result, "deadline", QUICK_TRIES, team=team)
+            await assert_archived(store, game, result, "deadline", CLASSIC_TRIES, team=team)
             kept = await archived(store, game.id)
             assert kept.closed_at is not None
             assert HASTY_S <= (kept.closed_at - kept.opened_at).total_seconds() < HASTY_S + WAIT_S
