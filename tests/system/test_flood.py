@@ -30,7 +30,7 @@ from tests.support.valkey import ValkeyServer
 from tests.system.fleet import fleet_database, ground, until
 
 __all__ = ["fleet_database", "migrated_database", "postgres_server"]
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 QUEUE = "cm"
 LONG = settings_for("expert", "race", tries=100, feedback=())  # nobody cracks six of twenty-four by chance
@@ -128,7 +128,7 @@ async def test_thirty_rooms_are_scored_before_the_flooding_rooms_400th_guess(
         async with witness(valkey) as seen:
             for number in (1, 2):
                 await place.fleet.start(f"score-{number}", "score")
-            await until(look, 120, place.fleet.report)
+            await until(look, 240, place.fleet.report)
 
         small = {room.game.id for room in others}
         order = [record.text("game") for record in await scored(play)]
@@ -163,13 +163,13 @@ async def test_four_worker_processes_share_one_budget_per_window(
             await room.guesses(BUSY_EACH)
         async with witness(valkey) as seen:
             for number in range(WORKERS):
-                await fleet.start(f"score-{number}", "score", score_concurrency=50)
+                await fleet.start(f"score-{number}", "score", score_concurrency=20)
 
             async def look() -> bool:
                 fleet.check()
                 return all([await scored_count(play, room.game) == BUSY_EACH for room in crowd])
 
-            await until(look, 120, fleet.report)
+            await until(look, 240, fleet.report)
         assert len(await scored(play)) == BUSY_ROOMS * BUSY_EACH
         idle = [m.name for m in fleet.members.values() if not any(e["event"] == "worker.claimed" for e in m.lines())]
         assert not idle, "not every process took part"
@@ -269,7 +269,7 @@ async def test_worker_that_sleeps_through_its_lease_changes_nothing_when_it_wake
             return await metrics_idle(play)
 
         await fleet.start("awake", "score")
-        await until(done, 60, fleet.report)
+        await until(done, 180, fleet.report)
         before = await footprint(play, room.game)
         assert await scored_count(play, room.game) == len(room.accepted)
 
@@ -283,7 +283,7 @@ async def test_worker_that_sleeps_through_its_lease_changes_nothing_when_it_wake
             late = [e for e in told if e["event"] == "worker.lease_lost" or e["verdict"] in ("Stale()", "Gone()")]
             return len({e["job"] for e in late}) >= held
 
-        await until(woken, 30, fleet.report)
+        await until(woken, 120, fleet.report)
         assert await footprint(play, room.game) == before
         once = Counter(msgspec.json.decode(record.fields["data"])["guess"] for record in await scored(play))
         assert len(once) == before["seq"]
