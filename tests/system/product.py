@@ -40,7 +40,7 @@ def environment(**settings: object) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class End:
-    """How a product ended: its code, the seconds that it took, and how many of those it waited for a processor."""
+    """How a product ended: its code, the seconds that it took, and how many of those went by without a processor."""
 
     code: int
     took_s: float
@@ -108,14 +108,17 @@ class Product:
     def interrupt(self) -> End:
         """Ctrl-C: the signal goes to the whole group of processes, as a terminal sends it; wait for the end."""
         assert self._process is not None, "the product does not run"
-        began, starved = time.monotonic(), 0.0
-        before = _starved_s(self.pid)
+        # Its processes, and this one, which watches.
+        watched = {pid: _starved_s(pid) for pid in (*self.processes(), os.getpid())}
+        waited = dict.fromkeys(watched, 0.0)
+        began = time.monotonic()
         os.killpg(self.pid, signal.SIGINT)
         while (code := self._process.poll()) is None:
-            starved = max(starved, _starved_s(self.pid) - before)
+            for pid, before in watched.items():
+                waited[pid] = max(waited[pid], _starved_s(pid) - before)
             assert time.monotonic() - began < END_S, f"the product does not end after Ctrl-C:\n{self.output}"
             time.sleep(_STEP_S)
-        return End(code, time.monotonic() - began, starved)
+        return End(code, time.monotonic() - began, sum(waited.values()))
 
     def kill(self) -> None:
         """End the product as a power cut does, as far as processes go: its Valkey server may stay behind."""
