@@ -27,7 +27,7 @@ START_S = 90.0  # importing everything takes seconds on a machine that does othe
 END_S = 30.0
 _STEP_S = 0.02
 _OPEN = re.compile(r"codemojex is open: (http://\S+)")
-_GUARD = 'cat >/dev/null; kill -9 -- "-$0"; for f in "$1"/*/valkey.pid; do kill -9 "$(cat "$f")"; done; rm -rf "$1"'
+_GUARD = 'cat >/dev/null; kill -9 "-$0"; for f in "$1"/*/valkey.pid; do kill -9 "$(cat "$f")"; done; rm -rf "$2"'
 
 
 def environment(**settings: object) -> dict[str, str]:
@@ -95,7 +95,7 @@ class Product:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        guard = ["sh", "-c", _GUARD, str(self._process.pid), str(self.data)]
+        guard = ["sh", "-c", _GUARD, str(self._process.pid), str(self.data), str(self.directory)]
         self._guard = subprocess.Popen(guard, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
         deadline = time.monotonic() + START_S
         while (found := _OPEN.search(self.output)) is None:
