@@ -31,6 +31,7 @@ from codemojex.store.migrate import migrate
 _DATA = Path(tempfile.gettempdir()) / f"codemojex-postgres-{os.getuid()}"
 _START_ATTEMPTS = 3
 _DATABASE = re.compile(r"test_(\d+)_[0-9a-f]+")
+_users: set[object] = set()  # a fixture that several modules import exists several times in one process
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,14 @@ def postgres_server() -> Iterator[PostgresServer]:
             running.psql(f"ALTER SYSTEM SET {setting} = off")
         running.psql("SELECT pg_reload_conf()")
         _drop_leftovers(running)
+    _users.add(user := object())
     try:
         yield running
     finally:
-        with _exclusive():
-            server.cleanup()
+        _users.remove(user)
+        if not _users:
+            with _exclusive():
+                server.cleanup()
 
 
 @pytest.fixture
