@@ -30,7 +30,7 @@ def _layer(verb: str, ours: str, third_party: str) -> Layer:
 
 
 LAYERS = {
-    "engine": _layer("delivers", "", "redis msgspec"),
+    "engine": _layer("delivers", "", "redis msgspec cronsim opentelemetry"),
     "game": _layer("decides", "", "regex"),
     "store": _layer("remembers", "game", "sqlalchemy alembic zstandard obstore msgspec"),
     "play": _layer("coordinates", "game store engine", "msgspec"),
@@ -54,15 +54,15 @@ LAYERS = {
 
 # Inside the engine a module imports from lines above its own, or from its own line.
 ENGINE_LINES = (
-    "clock ids errors backoff circuit lru",
+    "clock ids errors backoff circuit lru telemetry recurrence",
     "keyspace records waiting frames cache_types",
-    "scripts connector",
+    "scripts addresses routes connections topology connector",
     "outcome effects retention locks nodes registry second_layer coherence",
     "jobs admission claims",
-    "lanes limits streams groups events cache_table",
+    "lanes limits streams groups events cache_table repeat retention_driver tracing",
     "settlement schedule recovery flows admin metrics",
     "pump",
-    "worker near_cache archive audit",
+    "worker batches near_cache archive audit",
     "conformance testing",
 )
 _ENGINE_LINE = {name: number for number, line in enumerate(ENGINE_LINES) for name in line.split()}
