@@ -1,0 +1,1 @@
+"""Scenarios of what is told while jobs run: events, hooks, cancellation."""
