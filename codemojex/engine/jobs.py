@@ -17,7 +17,7 @@ from . import ids, keyspace, registry
 from .admission import shared
 from .backoff import Backoff
 from .connector import Arg, Connector
-from .errors import InvalidValue, ServerError, WrongKind
+from .errors import EngineError, InvalidValue, Unavailable, WrongKind
 from .scripts import ENGINE
 
 MAX_PAYLOAD = 64 * 1024
@@ -133,18 +133,23 @@ class Job:
 async def admit_many(bus: Connector, queue: str, jobs: Iterable[NewJob]) -> list[Verdict]:
     """Admit jobs, one verdict each in input order. Each job is atomic, the batch is not."""
     verdicts = await attempt_many(bus, queue, list(jobs))
-    return [Refused(str(v)) if isinstance(v, ServerError) else v for v in verdicts]
+    return [Refused(str(v)) if isinstance(v, EngineError) else v for v in verdicts]
 
 
-async def attempt_many(bus: Connector, queue: str, jobs: Sequence[NewJob]) -> list[Verdict | ServerError]:
-    """`admit_many`, but what the server refused (wrong kind, memory full) stands in the list as an exception."""
+async def attempt_many(bus: Connector, queue: str, jobs: Sequence[NewJob]) -> list[Verdict | EngineError]:
+    """`admit_many`, but what the server refused (wrong kind, memory full) stands in the list as an exception.
+
+    Raises Unavailable when it took nothing at all.
+    """
     prefix = keyspace.of(queue).prefix
     script = ENGINE.script("admit_many")
     chunks = _chunks(jobs)
     replies = await bus.run_many(script, [((prefix,), _arguments(chunk)) for chunk in chunks])
-    verdicts: list[Verdict | ServerError] = []
+    verdicts: list[Verdict | EngineError] = []
+    if replies and all(isinstance(reply, Unavailable) for reply in replies):
+        raise replies[0]
     for chunk, reply in zip(chunks, replies, strict=True):
-        if isinstance(reply, ServerError):
+        if isinstance(reply, EngineError):
             verdicts += [reply] * len(chunk)
         else:
             verdicts += [_verdict(reply[i], reply[i + 1]) for i in range(0, len(reply), 2)]
@@ -192,12 +197,12 @@ def _chunks(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
 
 
 def _arguments(jobs: Sequence[NewJob]) -> list[Arg]:
-    arguments: list[Arg] = [msgspec.msgpack.encode([_spec(job) for job in jobs])]
+    arguments: list[Arg] = [msgspec.msgpack.encode([spec_of(job) for job in jobs])]
     arguments += [job.payload for job in jobs]
     return arguments
 
 
-def _spec(job: NewJob) -> dict[str, str | int]:
+def spec_of(job: NewJob) -> dict[str, str | int]:
     """The map that the fragment `admit_one` reads, without the payload."""
     spec: dict[str, str | int] = {"id": job.id}
     if job.lane is not None:
@@ -219,7 +224,7 @@ def _spec(job: NewJob) -> dict[str, str | int]:
     return spec
 
 
-def _verdict(code: bytes, holder: bytes) -> Verdict | ServerError:
+def _verdict(code: bytes, holder: bytes) -> Verdict | EngineError:
     if code == b"enqueued":
         return Enqueued()
     if code == b"scheduled":
