@@ -21,6 +21,7 @@ from .errors import EngineError, InvalidValue, Unavailable, WrongKind
 from .scripts import ENGINE
 
 MAX_PAYLOAD = 64 * 1024
+MAX_TRACE = 128
 CHUNK_JOBS = 500
 CHUNK_BYTES = 1024 * 1024
 MAX_WAIT_MS = 366 * 24 * 3600 * 1000
@@ -52,7 +53,8 @@ class NewJob:
     """A job to admit.
 
     `lane` is a branded id of any namespace, None means flat. `delay_ms` counts from the server's now, `run_at_ms` is
-    Unix time; both unset means at once. What is None here is decided by the worker that settles the job.
+    Unix time; both unset means at once. What is None here is decided by the worker that settles the job. `trace` is the
+    context of the producer's span, see `tracing`.
     """
 
     id: str
@@ -65,6 +67,7 @@ class NewJob:
     timeout_ms: int | None = None
     expires_at_ms: int | None = None
     dedup: Dedup | None = None
+    trace: str | None = None
 
     def __post_init__(self) -> None:
         ids.require(self.id)
@@ -85,6 +88,8 @@ class NewJob:
             _between("timeout_ms", self.timeout_ms, 1, MAX_WAIT_MS)
         if self.expires_at_ms is not None:
             _between("expires_at_ms", self.expires_at_ms, 0, MAX_LAST_MS)
+        if self.trace is not None and not (self.trace.isascii() and 1 <= len(self.trace) <= MAX_TRACE):
+            raise InvalidValue(f"trace of {self.id} is not valid: use 1 to {MAX_TRACE} ASCII characters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +226,8 @@ def spec_of(job: NewJob) -> dict[str, str | int]:
         spec["expires"] = job.expires_at_ms
     if job.dedup is not None:
         spec |= {"dedup": job.dedup.key, "window": job.dedup.window_ms, "release": job.dedup.release}
+    if job.trace is not None:
+        spec["trace"] = job.trace
     return spec
 
 

@@ -18,6 +18,7 @@ from .claims import MAX_CLAIM
 from .connector import Connector
 from .errors import ConnectionFault, InvalidValue, ServerError
 from .jobs import Job
+from .middleware import Middleware, wrap
 from .outcome import Complete, GiveBack, Outcome, Retry
 from .pump import Observe, Pump, ignore
 from .scripts import EffectBody
@@ -83,17 +84,19 @@ class Worker:
         options: WorkerOptions | None = None,
         effects: Sequence[EffectBody] = (),
         observe: Observe | None = None,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         """Give either `handler`, called per job, or `batch_handler`, called with all jobs of one claim.
 
         A handler returns an outcome, None meaning `Complete()`; whatever it raises is a failure of its jobs.
         `effects` are the bodies that outcomes may name. `observe(event, data)` hears claims, settlements and faults.
+        `middleware` surrounds every call of the handler, the first outermost.
         """
         if (handler is None) == (batch_handler is None):
             raise InvalidValue("a worker takes either handler or batch_handler")
         self._bus = bus
         self._queue = queue
-        self._handler = batch_handler or _one_by_one(handler)
+        self._handler = wrap(batch_handler or _one_by_one(handler), middleware)
         self._batch = batch_handler is not None
         self._options = options or WorkerOptions()
         self._effects = tuple(effects)
@@ -114,6 +117,8 @@ class Worker:
 
     async def run(self) -> None:
         """Work until `stop`. Cancelling `run` ends at once: leases lapse and others recover the jobs."""
+        began = time.monotonic()
+        self._observe("worker.started", {"queue": self._queue, "concurrency": self._options.concurrency})
         pump = Pump(self._bus, self._queue, max_stalled=self._options.max_stalled, observe=self._observe)
         async with asyncio.TaskGroup() as tasks:
             background = [tasks.create_task(self._renew()), tasks.create_task(self._listen())]
@@ -124,6 +129,8 @@ class Worker:
                 await self._finish()
             for task in background:
                 task.cancel()
+        uptime_ms = int((time.monotonic() - began) * 1000)
+        self._observe("worker.stopped", {"queue": self._queue, "uptime_ms": uptime_ms})
 
     # claiming and settling
 

@@ -54,12 +54,12 @@ LAYERS = {
 
 # Inside the engine a module imports from lines above its own, or from its own line.
 ENGINE_LINES = (
-    "clock ids errors backoff circuit lru telemetry recurrence",
+    "clock ids errors backoff circuit lru recurrence",
     "keyspace records waiting frames cache_types",
     "scripts addresses routes connections topology connector",
     "outcome effects retention locks nodes registry second_layer coherence",
     "jobs admission claims",
-    "lanes limits streams groups events cache_table repeat retention_driver tracing",
+    "lanes limits streams groups events cache_table repeat retention_driver middleware telemetry tracing",
     "settlement schedule recovery flows admin metrics",
     "pump",
     "worker batches near_cache archive audit",

@@ -1,7 +1,7 @@
 --- admit_one: take one job into the queue, once
 --- Keys: P
 --- Args: now (ms), spec: id, payload, lane, due (ms) or delay (ms), max_attempts, backoff, timeout, expires (ms),
----   dedup, window (ms), release ('window' or 'claim'); all but id and payload may be nil
+---   dedup, window (ms), release ('window' or 'claim'), trace; all but id and payload may be nil
 --- Returns: code, holder: 'enqueued', 'scheduled'; 'duplicate' or 'conflict' (same id, other payload) with the id that
 ---   holds the place; 'kind' when the id is not a JOB. Only the first two write anything.
 --- Refuses: nothing: callers in scripts of their own check the code before their first write, or write afterwards
@@ -32,6 +32,7 @@ local function admit_one(P, now, spec)
   with('timeout_ms', spec.timeout)
   with('expires_at', spec.expires)
   with('dedup', spec.dedup)
+  with('trace', spec.trace)
   if spec.release ~= 'claim' then with('dedup_ms', spec.window) end
   redis.call('HSET', row, unpack(fields))
   if due then
