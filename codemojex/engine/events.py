@@ -152,7 +152,7 @@ class Subscription:
                 return message["data"]
             if message is not None:
                 asked = False
-            elif time.monotonic() - quiet_since < 1:
+            elif time.monotonic() - quiet_since < (_ANSWER_S if asked else _SILENCE_S) / 2:
                 continue  # an empty read, not a silence
             elif asked:
                 raise UnknownOutcome(f"no answer in {_ANSWER_S:g} s")

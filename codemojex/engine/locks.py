@@ -1,8 +1,8 @@
 """Marks on jobs in flight that keep operators from removing them.
 
 A mark is the key `…:lock` and the row's field `lock`, both with the holder's token and a life time of twice the lease,
-so a holder that vanishes unlocks by itself. The marks protect from `admin.remove_job` only; who may settle is decided by
-the lease and the token. Opt-in: a worker does not mark its jobs.
+so a holder that vanishes unlocks by itself. The marks protect from `admin.remove_job` only; who may settle is decided
+by the lease and the token. Opt-in: a worker does not mark its jobs.
 """
 
 from __future__ import annotations

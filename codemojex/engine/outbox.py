@@ -32,7 +32,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One entry: what became of `child`. `policy`: None when it completed, else `fp` or `id`; `text`: result or error."""
+    """One entry: what became of `child`. `policy`: None if it completed, else `fp` or `id`; `text`: result or error."""
 
     queue: str
     parent: str

@@ -240,7 +240,7 @@ def _call(
     policy: Policy,
     claim: tuple[int, int, int] = (0, 0, 0),
 ) -> tuple[list[str], list[Arg]]:
-    """KEYS and ARGV of the settle script: the items as one message; results, and the effects' keys and arguments, behind."""
+    """KEYS and ARGV of the settle script: one message of items; results, and effects' keys and arguments, behind."""
     keys: list[str] = [keyspace.of(queue).prefix]
     tail: list[Arg] = []
     message: list[list[Any]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from codemojex.engine import claims, flows, settlement
 from codemojex.engine.flows import Added, Flow
 from codemojex.engine.jobs import Job
-from codemojex.engine.outcome import Complete, Discard, Outcome
+from codemojex.engine.outcome import Complete, Discard, GiveBack, Outcome
 
 from .bench import LEASE, Bench
 
@@ -29,12 +29,15 @@ async def add(bench: Bench, flow: Flow) -> Added:
 
 
 async def held(bench: Bench, job_id: str) -> Job:
-    """Claim until the job is in hand; what else comes is given back by its lease."""
-    for _ in range(20):
-        for job in (await claims.claim_many(bench.bus, bench.queue, 1, LEASE)).jobs:
-            if job.id == job_id:
-                return job
-    raise AssertionError(f"{job_id} is not claimable")
+    """Claim until the job is in hand, and give back what else came."""
+    found, others = None, list[Job]()
+    while not found and (jobs := (await claims.claim_many(bench.bus, bench.queue, 1, LEASE)).jobs):
+        found = next((job for job in jobs if job.id == job_id), None)
+        others += [job for job in jobs if job.id != job_id]
+    for job in others:
+        await settle(bench, job, GiveBack())
+    assert found, f"{job_id} is not claimable"
+    return found
 
 
 async def end(bench: Bench, job_id: str, outcome: Outcome | None = None) -> None:

@@ -74,7 +74,7 @@ local function claim(P, now, n, lease_ms, max_bytes, mode)
     if left and full and redis.call('EXISTS', P .. 'wake') == 0 then wake(P) end
   end
   -- Parents may have lanes of their own: they are told when the rota stands in the ring again.
-  for _, d in ipairs(c.dead) do flow_failed(P, d[1], flow_link(P, d[1], d[2]), d[3]) end
+  for _, d in ipairs(c.dead) do pcall(flow_failed, P, d[1], flow_link(P, d[1], d[2]), d[3]) end
   if full then return c.jobs end
   if c.served >= units then c.jobs[1] = limited_for(P, now, m) end
   c.jobs[2] = c.steps >= c.max_steps and 1 or next_due(P, now)
