@@ -225,6 +225,39 @@ class _Pool(BlockingConnectionPool):
             await connection.disconnect(nowait=True)
 
 
+class _Guided(_Pool):
+    """Connections of whichever pool `guide` names when one is asked for."""
+
+    guide: Callable[[], Awaitable[_Pool]]
+
+    def __init__(self) -> None:
+        cast(Any, super()).__init__()
+        self._homes: dict[Any, _Pool] = {}
+
+    async def get_connection(self, *args: Any, **options: Any) -> Any:
+        try:
+            home = await self.guide()
+        except EngineError as error:
+            raise NeverSent(str(error)) from error
+        connection = await home.get_connection()
+        self._homes[connection] = home
+        return connection
+
+    async def release(self, connection: Any) -> None:
+        await self._homes.pop(connection).release(connection)
+
+
+def guided_subscriber(guide: Callable[[], Awaitable[Node]]) -> Any:  # the client's own type
+    """A client for subscriptions only, each of them on a server that `guide` has found well."""
+
+    async def pool() -> _Pool:
+        return (await guide()).subscriber().connection_pool
+
+    guided = _Guided()
+    guided.guide = pool
+    return Redis(connection_pool=guided)
+
+
 async def _translated(call: Awaitable[Any]) -> Any:  # as above
     """The client's call with the engine's errors, and with every cancellation kept.
 

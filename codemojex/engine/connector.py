@@ -100,7 +100,8 @@ class Connector:
     def subscriber(self) -> Any:  # the client's own type; see `redis.asyncio.Redis.pubsub`
         """The client for long-lived subscriptions (`.pubsub()`); its connections pass the fence as well.
 
-        In a cluster every server hears every channel. Ask anew after a lost connection: the server may be gone.
+        In a cluster every server hears every channel. Make a new `pubsub()` after a lost connection: its server may
+        be gone.
         """
         return self._transport.subscriber()
 

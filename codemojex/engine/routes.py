@@ -31,17 +31,17 @@ def slot(command: Sequence[object]) -> int | None:
     name = _text(command[0]).upper()
     place = _PLACES.get(name, 1)
     if name in ("XREAD", "XREADGROUP"):
-        place = _after(command, "STREAMS")
+        place = _after(command, "STREAMS", 4 if name == "XREADGROUP" else 1)  # a group may have that name
     elif name == "SCAN":  # all keys of a tag live together, so a pattern with a tag has one place
-        place = _after(command, "MATCH")
+        place = _after(command, "MATCH", 2)
         place = place if place and "{" in _text(command[place]) else 0
     elif place > 1 and _text(command[place - 1]) == "0":  # a count of no keys
         place = 0
     return keyspace.slot(_text(command[place])) if 0 < place < len(command) else None
 
 
-def _after(command: Sequence[object], word: str) -> int:
-    return next((i + 1 for i, part in enumerate(command) if _text(part).upper() == word), 0)
+def _after(command: Sequence[object], word: str, start: int) -> int:
+    return next((i + 1 for i in range(start, len(command)) if _text(command[i]).upper() == word), 0)
 
 
 def _text(part: object) -> str:

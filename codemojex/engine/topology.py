@@ -29,6 +29,7 @@ from .connections import (
     as_error,
     ask_once,
     fence,
+    guided_subscriber,
     primary_fence,
 )
 from .errors import EngineError, Unavailable, UnknownOutcome
@@ -129,9 +130,15 @@ class _Routed:
         return _run_id(await self._tried(slot(key), lambda node: node.execute(("INFO", "server"))))
 
     async def pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        """One round trip per node. What did not run stands in the list; raises Unavailable when nothing did."""
+        """One round trip per node. What did not run stands in the list; raises Unavailable when nothing did.
+
+        A command without a key goes where the one before it goes, on the same connection: so `WAIT` works.
+        """
         replies: list[Any] = [None] * len(commands)
-        slots = [routes.slot(command) for command in commands]
+        slots: list[int | None] = []
+        for command in commands:
+            found = routes.slot(command)
+            slots.append(slots[-1] if found is None and slots else found)
         deadline = time.monotonic() + self._limits.timeout_s
         left: Sequence[int] = range(len(commands))
         for turn in itertools.count():
@@ -253,10 +260,11 @@ class _Routed:
             await node.close()  # who waits for it is told at once
 
     def subscriber(self) -> Any:
-        owner = self._owner(None)
-        if owner is None:
-            raise Unavailable("no server is known")
-        return self._at(owner).subscriber()
+        async def well(node: Node) -> Node:
+            await node.execute(("PING",))
+            return node
+
+        return guided_subscriber(lambda: self._tried(None, well))
 
     async def close(self) -> None:
         self._closed = True
