@@ -25,6 +25,13 @@ _DEDUP = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 _STREAM = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _REPEAT = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TABLE = re.compile(r"[a-z_]{1,64}")
+NAME_RULES = {
+    "queue": _QUEUE.pattern,
+    "dedup key": _DEDUP.pattern,
+    "stream": _STREAM.pattern,
+    "repeat": _REPEAT.pattern,
+    "cache table": _TABLE.pattern,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,7 @@ async def effect(stage: Stage) -> None:
     """An effect and its acknowledgement are one step: once under the token, never under a stale one."""
     await stage.fill(None, None)
     job, other = await stage.take(2)
+    stage.props.add("effect")
     key = stage.space.key("effect")
     use = Complete(effect=Effect("add", [key], [5]))
     bodies = [_ADD, _FAIL]
@@ -216,6 +217,7 @@ async def lane_accounting(stage: Stage) -> None:
 
 async def node_lease(stage: Stage) -> None:
     """Two processes never hold one node number, so they never mint the same id."""
+    stage.props.add("nodes")
     key = stage.space.key("nodes")
     async with NodeLease(stage.bus, key=key) as one, NodeLease(stage.bus, key=key) as two:
         that(one.node != two.node, "the numbers differ")
@@ -230,5 +232,6 @@ async def unreadable_row(stage: Stage) -> None:
     broken, fine = await stage.fill(None, None)
     await stage.raw("DEL", f"job:{broken}")
     await stage.raw("SET", f"job:{broken}", "not a hash")
+    stage.props.add(f"job:{broken}")
     claimed = await claims.claim_many(stage.bus, stage.queue, 2, LEASE_MS)
     equal([job.id for job in claimed.jobs], [fine], "the claimed jobs")

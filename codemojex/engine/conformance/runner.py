@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -62,7 +62,7 @@ def choose(scenarios: Sequence[Scenario], only: str | None) -> Sequence[Scenario
     return [s for s in scenarios if s.name in chosen]
 
 
-async def run(url: str, scenarios: Sequence[Scenario], *, base: str | None = None) -> AsyncIterator[Result]:
+async def run(url: str, scenarios: Sequence[Scenario], *, base: str | None = None) -> AsyncGenerator[Result]:
     """Run `scenarios` in order against the server at `url`; a result each as soon as it is known.
 
     Queues are named `<base>.<scenario>`; without `base` it is a random name. Raises the engine's errors when the
@@ -95,7 +95,7 @@ async def play(scenario: Scenario, bus: Connector, url: str, base: str, mint: Mi
         async with asyncio.timeout(_CLOSE_S):
             await stage.close()
     except Exception as error:  # keys that stay are a failure of the run
-        failure = failure or f"its keys could not be removed: {_sentence(error)}"
+        failure = failure or f"at its end: {_sentence(error)}"
     return Result(scenario.name, seconds, failure)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 
 from codemojex.engine import admin, cancel, events, ids, locks, repeat, rows
 from codemojex.engine.cancel import Answer, CancelToken
@@ -12,6 +13,7 @@ from codemojex.engine.events import Event
 from codemojex.engine.jobs import Job
 from codemojex.engine.recurrence import Every
 from codemojex.engine.repeat import Repeat
+from codemojex.engine.telemetry import Telemetry
 from codemojex.engine.worker import Worker, WorkerOptions
 
 from .stage import DEADLINE_S, Stage, equal, refused, that
@@ -85,24 +87,36 @@ async def job_logs(stage: Stage) -> None:
 
 
 async def telemetry(stage: Stage) -> None:
-    """An attached observer sees each job end, and its failure does not stop the work."""
-    seen: list[tuple[object, str]] = []
+    """An attached handler sees job.complete of each job; one that raises, and none at all, stop nothing."""
+    seen: list[tuple[str, object]] = []
 
-    def observe(name: str, data: dict[str, object]) -> None:
-        if name == "worker.settled":
-            seen.append((data["job"], type(data["verdict"]).__name__))
+    def listen(event: str, measured: Mapping[str, float], about: Mapping[str, object]) -> None:
+        seen.append((event, about["job_id"]))
+        that(measured["duration"] >= 0, "the duration is measured")
+
+    def broken(*told: object) -> None:
+        raise RuntimeError(f"cannot listen to {told}")
 
     async def handle(job: Job) -> None:
         del job
 
+    board = Telemetry()
+    board.attach(broken, "emq.job.complete", "emq.job.start")
+    detach = board.attach(listen, "emq.job.complete")
     made = await stage.fill(None, stage.lane(1))
-    worker = Worker(stage.bus, stage.queue, handle, observe=observe)
+    worker = Worker(stage.bus, stage.queue, handle, observe=board.observe, middleware=[board.middleware])
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(worker.run())
-        await stage.until(lambda: len(seen) == 2, "both ends are told")
+        await stage.until(lambda: _ended(stage, 2), "both jobs end")
+        detach()
+        await stage.fill(None)
+        await stage.until(lambda: _ended(stage, 3), "the job without a listener ends")
         worker.stop()
-    equal({job_id for job_id, _ in seen}, set(made), "the jobs")
-    equal({verdict for _, verdict in seen}, {"Settled"}, "the verdicts")
+    equal(sorted(seen, key=str), [("emq.job.complete", job_id) for job_id in sorted(made)], "what was heard")
+
+
+async def _ended(stage: Stage, n: int) -> bool:
+    return await stage.count("completed") == n
 
 
 async def cancel_scenario(stage: Stage) -> None:

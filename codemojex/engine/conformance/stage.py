@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from codemojex.engine import audit, claims, ids, jobs, keyspace, registry, settlement
+from codemojex.engine import audit, claims, families, ids, jobs, keyspace, registry, settlement
 from codemojex.engine.connector import Arg, Connector
 from codemojex.engine.ids import Minter
 from codemojex.engine.jobs import Job, NewJob, Verdict
@@ -59,6 +59,7 @@ class Stage:
         self.queue = queue
         self.space = keyspace.of(queue)
         self.mint = mint
+        self.props: set[str] = set()  # keys that the scenario made for itself
         self._ends = AsyncExitStack()
 
     def sibling(self, name: str) -> Stage:
@@ -74,12 +75,20 @@ class Stage:
         return bus
 
     async def close(self) -> None:
-        """Close what was opened and delete the queue's keys, whatever they are."""
+        """Close what was opened and delete the queue's keys; raise Broken for a key that the grammar does not know."""
         await self._ends.aclose()
-        keys = [self.space.key(suffix) for suffix in await self.keys()]
+        left = await self.keys()
+        keys = [self.space.key(suffix) for suffix in left]
         for start in range(0, len(keys), _KEYS_PER_DELETE):
             await self.bus.execute("UNLINK", *keys[start : start + _KEYS_PER_DELETE])
         await registry.forget(self.bus, self.queue)
+        self._in_the_grammar(left)
+
+    def _in_the_grammar(self, left: dict[str, str]) -> None:
+        for suffix, kind in left.items():
+            family = families.family_of(suffix)
+            known = suffix in self.props or (family is not None and family.type == kind)
+            that(known, f"no family of keys has {suffix!r}, a {kind}")
 
     # names
 
