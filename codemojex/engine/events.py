@@ -21,7 +21,7 @@ import redis.exceptions as faults
 
 from . import ids, keyspace
 from .connector import Connector
-from .errors import InvalidName, UnknownOutcome
+from .errors import ConnectionFault, InvalidName, ServerError, UnknownOutcome
 from .waiting import reconnect_s
 
 UNKNOWN = "unknown"
@@ -99,7 +99,7 @@ class Subscription:
         return self
 
     async def open(self) -> None:
-        """Subscribe now, and return when the server has confirmed it. Raises UnknownOutcome."""
+        """Subscribe now, and return when the server has confirmed it. Raises UnknownOutcome or Unavailable."""
         if self._client is not None:
             return
         client = self._bus.subscriber().pubsub()
@@ -130,18 +130,24 @@ class Subscription:
             try:
                 await self.open()
                 message = await self._hear()
-            except (faults.RedisError, OSError, UnknownOutcome):
+            except (faults.RedisError, OSError, ConnectionFault):
                 client, self._client = self._client, None
                 if client is not None:
                     await _drop(client)
                     self.reconnects += 1
                 failures += 1
                 if failures > 1:
-                    await asyncio.sleep(reconnect_s(failures))
+                    await self._pause(failures)
                 continue
             if message is not None:
                 return decode(message)
         raise StopAsyncIteration
+
+    async def _pause(self, failures: int) -> None:
+        """Wait before the next try. Raises VersionFence when the server speaks another version by now."""
+        await asyncio.sleep(reconnect_s(failures))
+        with contextlib.suppress(ConnectionFault, ServerError):
+            await self._bus.execute("PING")
 
     async def _hear(self) -> bytes | None:
         """The next message; None when the subscription was closed meanwhile."""
