@@ -85,8 +85,8 @@ class Settings(BaseSettings):
     )
     valkey_url: Annotated[SecretStr, AfterValidator(_valkey_url)] | None = Field(
         default=None,
-        description="Address of the Valkey server, valkey://[user:password@]host:port/db or unix:///path; of a cluster, "
-        "cluster://host:port,host:port; of a replica set, sentinel://host:port,host:port/service. "
+        description="Address of the Valkey server, valkey://[user:password@]host:port/db or unix:///path; "
+        "of a cluster, cluster://host:port,host:port; of a replica set, sentinel://host:port,host:port/service. "
         "Needed by `run`; without it `play` starts an embedded server. No default.",
     )
     database_url: Annotated[SecretStr, AfterValidator(_database_url)] | None = Field(

@@ -10,7 +10,7 @@ import pytest
 
 from codemojex.engine import keyspace
 from codemojex.engine.connector import Connector
-from codemojex.engine.errors import ServerError, Unavailable, VersionFence
+from codemojex.engine.errors import ServerError, Unavailable, UnknownOutcome, VersionFence
 from codemojex.engine.keyspace import VERSION_KEY, WIRE_VERSION
 from codemojex.engine.scripts import Library
 from tests.support.topologies import Cluster, ClusterNode, until
@@ -153,6 +153,25 @@ async def test_a_command_waits_for_an_open_slot_and_says_so_when_it_takes_too_lo
     await cluster.finish_move(slot, target)
     assert await waiting == 1
     assert await target.do("GET", f"{{{queue}}}") == b"1"
+
+
+async def test_a_lost_answer_of_a_node_is_an_unknown_outcome_and_nothing_is_sent_twice(
+    cluster: Cluster, connect: Callable[..., object]
+) -> None:
+    bus = await connect(cluster.url, timeout_s=0.5)
+    keys = [f"{{{queue_on(cluster, node)}}}" for node in cluster.nodes]
+    await bus.pipeline([("SET", key, 0) for key in keys])
+    cluster.nodes[0].pause()
+    with pytest.raises(UnknownOutcome):
+        await bus.execute("INCR", keys[0])
+    assert await bus.execute("INCR", keys[2]) == 1  # the others are not to wait
+    with pytest.raises(Unavailable):
+        await bus.execute("INCR", keys[0])
+    replies = await bus.pipeline([("INCR", key) for key in keys])
+    assert isinstance(replies[0], Unavailable)
+    assert replies[2] == 2
+    cluster.nodes[0].resume()
+    assert await bus.execute("GET", keys[0]) == b"1"
 
 
 async def test_a_dead_primary_is_replaced_and_queues_elsewhere_go_on_meanwhile() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -9,10 +10,10 @@ from redis.exceptions import RedisError
 
 from codemojex.engine import jobs
 from codemojex.engine.connector import Connector
-from codemojex.engine.errors import ConnectionFault, Unavailable, VersionFence
+from codemojex.engine.errors import ConnectionFault, Unavailable, UnknownOutcome, VersionFence
 from codemojex.engine.jobs import Enqueued
 from codemojex.engine.keyspace import VERSION_KEY
-from tests.support.topologies import ReplicaSet, until
+from tests.support.topologies import PortServer, ReplicaSet, until
 
 from .bench import Bench
 from .load import load
@@ -70,9 +71,13 @@ async def test_what_the_old_primary_acknowledges_alone_is_lost_and_the_engine_do
     pinned = await connect(f"valkey://{servers.primary.address}", timeout_s=5.0)  # does not ask Sentinel
     async with load(bus, queue) as work:
         await work.handles_more(50)
+        waiting = asyncio.create_task(bus.blocking("BLPOP", f"nothing:{{{queue}}}", 30, wait_s=30))
+        await until(lambda: _waits(servers.primary), "the command waits")
         servers.primary.pause()  # a partition: it lives and nobody hears it
         await servers.failed_over()
         await work.handles_more(50, SOON_S + 4)
+        with pytest.raises(UnknownOutcome):  # told at once, not after its half minute
+            await asyncio.wait_for(waiting, 2)
         servers.primary.resume()
         alone = Bench(pinned, queue).job()
         assert await jobs.admit(pinned, queue, alone) == Enqueued()
@@ -144,6 +149,10 @@ async def test_a_listener_finds_the_new_primary(servers: ReplicaSet, connect: Ca
             await client.aclose()
 
     await until(hears, "the message is heard")
+
+
+async def _waits(server: PortServer) -> bool:
+    return b"cmd=blpop" in await server.do("CLIENT", "LIST")
 
 
 async def _answers(bus: Connector) -> bool:
