@@ -318,6 +318,21 @@ async def test_a_dead_flow_can_be_taken_up_again_by_hand(bench: Bench) -> None:
     await bench.sound()
 
 
+@pytest.mark.parametrize("revived", [False, True], ids=["dead", "in flight"])
+async def test_a_child_that_lives_again_moves_only_a_parent_that_waits(bench: Bench, revived: bool) -> None:
+    flow = node(bench, node(bench))
+    parent, child = (await add(bench, flow)).id, flow.children[0].job.id
+    await die(bench, child)
+    if revived:
+        await admin.reprocess(bench.bus, bench.queue, parent)
+        await bench.take()
+    await admin.reprocess(bench.bus, bench.queue, child)
+    await end(bench, child)
+    assert (await left(bench, parent), await state(bench, parent)) == (0, "active" if revived else "dead")
+    assert not (await bench.claim(5)).jobs
+    await bench.sound()
+
+
 # lanes
 
 
