@@ -74,6 +74,7 @@ def files() -> dict[str, bytes]:
     """Every file by its relative name. `protocol.json` names the wire version and the digests of the others."""
     contents = {f"commands/{name}.lua": ENGINE.script(name).source.encode() for name in ENGINE.names()}
     contents["commands.json"] = _json(commands())
+    contents["fragments.json"] = _json(fragments())
     contents["keys.json"] = _json(keys())
     contents["ids.json"] = _json(id_vectors())
     contents["scenarios.json"] = _json([{"name": s.name, "rule": s.rule} for s in SCENARIOS])
@@ -96,6 +97,20 @@ def commands() -> dict[str, Any]:
         }
         for name in ENGINE.names()
         for script in [ENGINE.script(name)]
+    }
+
+
+def fragments() -> dict[str, Any]:
+    """What the fragments inside the commands take and give: headers of commands refer to them."""
+    return {
+        fragment.name: {
+            "does": fragment.summary,
+            "keys": fragment.keys,
+            "args": fragment.args,
+            "returns": fragment.returns,
+            "refuses": fragment.refuses,
+        }
+        for fragment in ENGINE.fragments()
     }
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from . import families
 from .families import Family
-from .scripts import ENGINE
+from .scripts import ENGINE, Fragment, Script
 
 _COMMAND = "`python -m codemojex.engine.reference`"
 
@@ -32,19 +32,24 @@ def lua_commands() -> str:
         "Each command is one script and so one step: nobody sees half of it. `P` is the queue's prefix.",
         "",
     ]
-    lines += [", ".join(f"[{name}](#{name})" for name in ENGINE.names()), ""]
+    lines += [" · ".join(f"[{name}](#{name})" for name in ENGINE.names()), ""]
     for name in ENGINE.names():
-        script = ENGINE.script(name)
-        lines += [f"## {name}", "", f"{_sentence(script.summary)}", "", "| | |", "|---|---|"]
-        for title, text in (
-            ("keys", script.keys),
-            ("arguments", script.args),
-            ("returns", script.returns),
-            ("refuses", script.refuses),
-        ):
-            lines.append(f"| {title} | {_cell(text)} |")
-        lines.append("")
+        lines += _header(name, ENGINE.script(name))
+    lines += ["# Fragments", "", "Shared text inside the commands, which their headers refer to.", ""]
+    for fragment in ENGINE.fragments():
+        lines += _header(f"include {fragment.name}", fragment)
     return "\n".join(lines)
+
+
+def _header(name: str, header: Script | Fragment) -> list[str]:
+    rows = (
+        ("keys", header.keys),
+        ("arguments", header.args),
+        ("returns", header.returns),
+        ("refuses", header.refuses),
+    )
+    lines = [f"## {name}", "", _sentence(header.summary), "", "| | |", "|---|---|"]
+    return [*lines, *(f"| {title} | {_cell(text)} |" for title, text in rows), ""]
 
 
 def keys() -> str:
