@@ -87,3 +87,15 @@ async def test_a_peer_delivers_our_entries_and_we_deliver_what_it_delivered_alre
     assert (await left(bench, parent), await state(bench, parent)) == (0, "pending")
     assert await peer(bench, DELIVER, *first[1:]) == 0
     await bench.sound()
+
+
+async def test_what_a_peer_left_of_an_earlier_life_is_not_counted_in_the_next(bench: Bench) -> None:
+    flow = node(bench, node(bench))
+    parent, child = flow.job.id, flow.children[0].job.id
+    for record in ("processed", "failed", "unsuccessful"):
+        await bench.raw("HSET", f"job:{parent}:{record}", child, "old")
+    await add(bench, flow)
+    await settle(bench, await held(bench, child), Complete(b"new"))
+    assert await flows.children_values(bench.bus, bench.queue, parent) == {child: b"new"}
+    assert await flows.ignored_failures(bench.bus, bench.queue, parent) == {}
+    assert await state(bench, parent) == "pending"
