@@ -18,7 +18,7 @@ from codemojex.engine.audit import audit
 from codemojex.engine.connector import Connector
 from codemojex.engine.effects import Effect, EffectBody
 from codemojex.engine.errors import ServerFull, Unavailable, UnknownOutcome
-from codemojex.engine.jobs import Enqueued, Job, NewJob, Verdict
+from codemojex.engine.jobs import Enqueued, Job, NewJob, Scheduled, Verdict
 from codemojex.engine.outcome import Complete
 from codemojex.engine.worker import Worker, WorkerOptions
 
@@ -64,7 +64,7 @@ class Load:
             self.refused.add(job.id)
             self.full += isinstance(error, ServerFull)
         else:
-            assert isinstance(verdict, Enqueued), verdict
+            assert isinstance(verdict, Enqueued | Scheduled), verdict
             self.admitted.add(job.id)
 
     async def handle(self, job: Job) -> Complete:

@@ -124,12 +124,13 @@ async def test_while_a_slot_moves_key_by_key_its_queue_rests_and_no_half_of_it_i
     slot, target = slot_of(queue), cluster.nodes[1]
     async with load(bus, queue, every_s=0.02) as work:
         await work.handles_more(20)
+        await work.admit(work.bench.job(delay_ms=2_000))  # something stays behind for sure
         await cluster.begin_move(slot, target)
         before = len(work.refused)
+        await until(lambda: _more(work.refused, before), "an admission gave up while the slot lay open")
+        assert await target.do("CLUSTER", "COUNTKEYSINSLOT", slot) == 0, "no second half of the queue begins there"
         while await cluster.move_keys(slot, target, limit=3):
             await asyncio.sleep(0.05)
-        await until(lambda: _more(work.refused, before), "an admission gave up while the slot lay open")
-        assert await target.do("CLUSTER", "COUNTKEYSINSLOT", slot) > 0
         await cluster.finish_move(slot, target)
         await work.handles_more(50, SOON_S)
         done = await work.finish()

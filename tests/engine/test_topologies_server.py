@@ -10,14 +10,15 @@ import pytest
 
 from codemojex.engine import jobs
 from codemojex.engine.connector import Connector
+from codemojex.engine.effects import Effect
 from codemojex.engine.errors import ServerFull, Unavailable, UnknownOutcome
-from codemojex.engine.outcome import Retry
-from codemojex.engine.settlement import Settlement, settle_and_claim
+from codemojex.engine.outcome import Complete, Retry
+from codemojex.engine.settlement import Settlement, settle_and_claim, settle_many
 from tests.support.topologies import PortServer, until
 from tests.support.valkey import ValkeyServer
 
 from .bench import LEASE, Bench, lane
-from .load import load
+from .load import RAN, load, ran_key
 
 Start = Callable[..., ValkeyServer]
 SOON_S = 6.0  # how long workers may take to resume on a busy machine
@@ -142,6 +143,11 @@ async def test_settlements_sent_to_a_demoted_server_charge_no_job(
     items = [Settlement(one.id, one.token, Retry("no")), Settlement(two.id, two.token, Retry("no"))]
     with pytest.raises(Unavailable, match="READONLY"):
         await settle_and_claim(bench.bus, queue, items, 1, LEASE)
+    with pytest.raises(Unavailable, match="READONLY"):
+        await settle_many(bench.bus, queue, items)
+    effect = Effect("ran", (ran_key(queue),), (one.id,))
+    with pytest.raises(Unavailable, match="READONLY"):
+        await settle_many(bench.bus, queue, [Settlement(one.id, one.token, Complete(effect=effect))], effects=(RAN,))
     with pytest.raises(Unavailable, match="READONLY"):
         await jobs.admit_many(bench.bus, queue, [bench.job()])
     await bench.bus.execute("REPLICAOF", "NO", "ONE")
