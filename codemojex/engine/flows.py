@@ -92,6 +92,7 @@ async def add(bus: Connector, queue: str, flow: Flow) -> Added | Duplicate:
 
 async def add_bulk(bus: Connector, queue: str, flows: Iterable[Flow]) -> list[Added | Duplicate | Refused]:
     """Add many flows, one verdict each in input order: a flow that is refused spoils no other."""
+    keyspace.of(queue)
     verdicts: list[Added | Duplicate | Refused] = []
     for flow in flows:
         try:

@@ -20,6 +20,7 @@ from .scripts import ENGINE
 
 MAX_REPEATS = 10_000
 LIMIT = 100
+_MOST_NAMES = 10_000
 _UNREADABLE_PAUSE_MS = 60_000
 _DUE_FIELDS = 7
 _FIELDS = ("template", "every_ms", "cron", "zone", "catch_up", "until", "lane", "max_attempts", "timeout")
@@ -130,10 +131,10 @@ async def get(bus: Connector, queue: str, name: str) -> Repeat | None:
     )
 
 
-async def names(bus: Connector, queue: str, limit: int = MAX_REPEATS) -> list[str]:
+async def names(bus: Connector, queue: str, limit: int = _MOST_NAMES) -> list[str]:
     """Up to `limit` registered names, the next one due first."""
-    if limit < 1:
-        raise InvalidValue(f"limit={limit} is out of range: use 1 or more")
+    if not 1 <= limit <= _MOST_NAMES:
+        raise InvalidValue(f"limit={limit} is out of range: use 1 to {_MOST_NAMES}")
     return [n.decode() for n in await bus.execute("ZRANGE", keyspace.of(queue).key("repeat"), 0, limit - 1)]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from . import claims, keyspace
+from . import claims, ids, keyspace
 from .backoff import DEFAULT, Backoff, Fixed
 from .claims import Claimed
 from .connector import Arg, Connector
@@ -81,6 +81,10 @@ class Policy:
 
     max_attempts: int = MAX_ATTEMPTS
     backoff: Backoff = DEFAULT
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_attempts <= 1_000_000:
+            raise InvalidValue(f"max_attempts={self.max_attempts} is out of range: use 1 to 1000000")
 
 
 _POLICY = Policy()
@@ -165,7 +169,7 @@ async def delay(bus: Connector, queue: str, job_id: str, token: str, ms: int) ->
 
 async def extend(bus: Connector, queue: str, job_id: str, token: str, lease_ms: int) -> bool:
     """Renew a lease from now on; False when the job is gone. Raises StaleToken when it is not held under `token`."""
-    verdict = (await _extend(bus, queue, [(job_id, token)], lease_ms))[0]
+    verdict = (await _extend(bus, queue, [(ids.require(job_id), token)], lease_ms))[0]
     if verdict == b"stale":
         raise StaleToken(f"EMQSTALE {job_id} is not active under token {token}")
     return verdict != b"gone"
