@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codemojex.engine import admin, claims, flows, recovery
+from codemojex.engine import admin, claims, flows
 from codemojex.engine.flows import Added, Flow
 from codemojex.engine.jobs import NewJob, Refused
 from codemojex.engine.outcome import Complete, Discard
@@ -11,16 +11,17 @@ from codemojex.engine.settlement import Gone, Settled
 from .stage import LEASE_MS, Stage, equal, that
 
 
-def _leaf(stage: Stage, queue: str | None = None, *, ignore: bool = False) -> Flow:
+def new_child(stage: Stage, queue: str | None = None, *, ignore: bool = False) -> Flow:
+    """A fresh child."""
     return Flow(stage.job(), queue=queue, ignore_failure=ignore)
 
 
-def _over(stage: Stage, *children: Flow, queue: str | None = None, ignore: bool = False) -> Flow:
+def new_parent(stage: Stage, *children: Flow, queue: str | None = None, ignore: bool = False) -> Flow:
     """A parent, minted before it is known what its children are called."""
     return Flow(stage.job(b"parent"), children, queue=queue, ignore_failure=ignore)
 
 
-async def _end(stage: Stage, outcome: Complete | Discard, *job_ids: str) -> None:
+async def end(stage: Stage, outcome: Complete | Discard, *job_ids: str) -> None:
     """Claim the jobs, which must be what waits, and end them all in the same way."""
     held = {job.id: job for job in await claims.claim_batch(stage.bus, stage.queue, len(job_ids), LEASE_MS)}
     equal(set(held), set(job_ids), "the claimed jobs")
@@ -34,7 +35,7 @@ async def _state(stage: Stage, job_id: str) -> str:
 
 async def flow_add(stage: Stage) -> None:
     """A flow is N+1 different jobs: children claimable, the parent held with counter N, in no set."""
-    flow = _over(stage, *(_leaf(stage) for _ in range(3)))
+    flow = new_parent(stage, *(new_child(stage) for _ in range(3)))
     parent, kids = flow.job.id, [child.job.id for child in flow.children]
     added = await flows.add(stage.bus, stage.queue, flow)
     shape = (added.id, [child.id for child in added.children]) if isinstance(added, Added) else added
@@ -52,7 +53,7 @@ async def flow_add(stage: Stage) -> None:
 
 async def flow_fanin(stage: Stage) -> None:
     """The parent is claimable after its last child and not before; a child that completes twice counts once."""
-    flow = _over(stage, _leaf(stage), _leaf(stage))
+    flow = new_parent(stage, new_child(stage), new_child(stage))
     await flows.add(stage.bus, stage.queue, flow)
     first, second = await stage.take(2)
     equal(await stage.settle(first), Settled("completed"), "the first child")
@@ -69,7 +70,7 @@ async def flow_fanin(stage: Stage) -> None:
 
 async def flow_children_values(stage: Stage) -> None:
     """Results stand by child id, the id itself where none was given; the counter goes down; reading changes nothing."""
-    flow = _over(stage, _leaf(stage), _leaf(stage))
+    flow = new_parent(stage, new_child(stage), new_child(stage))
     parent = flow.job.id
     await flows.add(stage.bus, stage.queue, flow)
     first, second = await stage.take(2)
@@ -88,7 +89,7 @@ async def flow_children_values(stage: Stage) -> None:
 async def flow_cross_queue(stage: Stage) -> None:
     """A child elsewhere leaves its completion in its queue's outbox; delivery releases the parent once."""
     other = stage.sibling("child")
-    flow = _over(stage, _leaf(stage, other.queue))
+    flow = new_parent(stage, new_child(stage, other.queue))
     parent, kid = flow.job.id, flow.children[0].job.id
     await flows.add(stage.bus, stage.queue, flow)
     equal((await other.row(kid))["parent_queue"], stage.queue, "the child's link")
@@ -110,7 +111,7 @@ async def flow_cross_queue(stage: Stage) -> None:
 async def flow_fail_parent(stage: Stage) -> None:
     """A dead child fails its parent: at once in the same queue, at delivery from another one; once only."""
     other = stage.sibling("child")
-    near, far = _over(stage, _leaf(stage), _leaf(stage)), _over(stage, _leaf(stage, other.queue))
+    near, far = new_parent(stage, new_child(stage), new_child(stage)), new_parent(stage, new_child(stage, other.queue))
     for flow in (near, far):
         await flows.add(stage.bus, stage.queue, flow)
     dying, living = await stage.take(2)
@@ -122,7 +123,7 @@ async def flow_fail_parent(stage: Stage) -> None:
     await stage.settle(living)
     equal(await _state(stage, near.job.id), "dead", "the near parent after its other child completed")
     kid = far.children[0].job.id
-    await _end(other, Discard("far away"), kid)
+    await end(other, Discard("far away"), kid)
     parts = [b"", b"fail", stage.queue.encode(), far.job.id.encode(), kid.encode(), b"fp", b"far away"]
     equal(await other.raw("LRANGE", "flow:outbox", 0, -1), [b"\0".join(parts)], "the outbox")
     for _ in range(2):
@@ -136,7 +137,9 @@ async def flow_fail_parent(stage: Stage) -> None:
 async def flow_ignore_dep(stage: Stage) -> None:
     """An ignored failure counts as an end, and is recorded apart from the results; near and far alike."""
     other = stage.sibling("child")
-    flow = _over(stage, _leaf(stage, ignore=True), _leaf(stage, other.queue, ignore=True), _leaf(stage))
+    flow = new_parent(
+        stage, new_child(stage, ignore=True), new_child(stage, other.queue, ignore=True), new_child(stage)
+    )
     parent, (near, far, good) = flow.job.id, [child.job.id for child in flow.children]
     await flows.add(stage.bus, stage.queue, flow)
     equal((await stage.row(near))["parent_policy"], "id", "the child's policy")
@@ -144,7 +147,7 @@ async def flow_ignore_dep(stage: Stage) -> None:
     await stage.settle(held[near], Discard("never mind"))
     await stage.settle(held[good], Complete(b"fine"))
     equal(await stage.text(f"job:{parent}:dependencies"), "1", "the counter")
-    await _end(other, Discard("far off"), far)
+    await end(other, Discard("far off"), far)
     await flows.deliver(stage.bus, other.queue)
     equal(await stage.hash(f"job:{parent}:unsuccessful"), {near: "never mind", far: "far off"}, "the failures, raw")
     ignored = await flows.ignored_failures(stage.bus, stage.queue, parent)
@@ -156,14 +159,14 @@ async def flow_ignore_dep(stage: Stage) -> None:
 
 async def flow_add_bulk(stage: Stage) -> None:
     """Good flows land; a bad one leaves no runnable parent of its own and does not spoil the others."""
-    good = [_over(stage, _leaf(stage)) for _ in range(2)]
-    bad = _over(stage, _leaf(stage), Flow(NewJob(stage.id("ORD"), b"x")))
+    good = [new_parent(stage, new_child(stage)) for _ in range(2)]
+    bad = new_parent(stage, new_child(stage), Flow(NewJob(stage.id("ORD"), b"x")))
     verdicts = await flows.add_bulk(stage.bus, stage.queue, [good[0], bad, good[1]])
     that(isinstance(verdicts[0], Added) and isinstance(verdicts[2], Added), f"the good ones: {verdicts}")
     that(isinstance(verdicts[1], Refused), f"the bad one: {verdicts[1]}")
     equal(set(await stage.scores("pending")), {flow.children[0].job.id for flow in good}, "the backlog")
     other = stage.sibling("child")
-    half = _over(stage, Flow(NewJob(stage.id("ORD"), b"x"), queue=other.queue))
+    half = new_parent(stage, Flow(NewJob(stage.id("ORD"), b"x"), queue=other.queue))
     (verdict,) = await flows.add_bulk(stage.bus, stage.queue, [half])
     that(isinstance(verdict, Refused), f"a bad child elsewhere: {verdict}")
     that(await _state(stage, half.job.id) in ("awaiting_children", "absent"), "its parent is held, never runnable")
@@ -174,12 +177,12 @@ async def flow_grandchild(stage: Stage) -> None:
     """Three levels complete upward, in one queue and across three."""
     middle_queue, low_queue = stage.sibling("middle"), stage.sibling("low")
     for middle, low in ((stage, stage), (middle_queue, low_queue)):
-        leaf = _leaf(stage, low.queue)
-        branch = _over(stage, leaf, queue=middle.queue)
-        root = _over(stage, branch)
+        leaf = new_child(stage, low.queue)
+        branch = new_parent(stage, leaf, queue=middle.queue)
+        root = new_parent(stage, branch)
         await flows.add(stage.bus, stage.queue, root)
         for place, job_id in ((low, leaf.job.id), (middle, branch.job.id), (stage, root.job.id)):
-            await _end(place, Complete(), job_id)
+            await end(place, Complete(), job_id)
             if place is not stage:
                 await flows.deliver(stage.bus, place.queue)
         for place in (stage, middle, low):
@@ -190,12 +193,12 @@ async def flow_grandchild(stage: Stage) -> None:
 async def flow_grandchild_fail(stage: Stage) -> None:
     """Death climbs every level, over queues by sweeps; an ignored failure at the top lets the root run; once only."""
     other = stage.sibling("low")
-    leaf = _leaf(stage, other.queue)
-    third = _over(stage, leaf, queue=other.queue)
-    second = _over(stage, third)
-    root = _over(stage, second)
+    leaf = new_child(stage, other.queue)
+    third = new_parent(stage, leaf, queue=other.queue)
+    second = new_parent(stage, third)
+    root = new_parent(stage, second)
     await flows.add(stage.bus, stage.queue, root)
-    await _end(other, Discard("deep"), leaf.job.id)
+    await end(other, Discard("deep"), leaf.job.id)
     equal(await _state(other, third.job.id), "dead", "the level in the leaf's queue")
     equal(await _state(stage, second.job.id), "awaiting_children", "the level above, before the sweep")
     for _ in range(2):
@@ -203,42 +206,13 @@ async def flow_grandchild_fail(stage: Stage) -> None:
         await flows.deliver(stage.bus, stage.queue)
     equal([await _state(stage, flow.job.id) for flow in (second, root)], ["dead", "dead"], "the levels above")
     equal(await stage.count("failed"), 2, "failures in the root's queue: once each")
-    calm_leaf = _leaf(stage)
-    calm_middle = _over(stage, calm_leaf, ignore=True)
-    calm_root = _over(stage, calm_middle)
+    calm_leaf = new_child(stage)
+    calm_middle = new_parent(stage, calm_leaf, ignore=True)
+    calm_root = new_parent(stage, calm_middle)
     await flows.add(stage.bus, stage.queue, calm_root)
-    await _end(stage, Discard("deep"), calm_leaf.job.id)
+    await end(stage, Discard("deep"), calm_leaf.job.id)
     equal(await _state(stage, calm_middle.job.id), "dead", "the middle")
     ignored = await flows.ignored_failures(stage.bus, stage.queue, calm_root.job.id)
     equal(list(ignored), [calm_middle.job.id], "the root's ignored failures")
     equal([job.id for job in await stage.take()], [calm_root.job.id], "the root runs")
-    await stage.sound()
-
-
-async def flow_again(stage: Stage) -> None:
-    """Adding a flow again changes nothing, also when it ran in part; a flow without children waits for nobody."""
-    flow = _over(stage, _leaf(stage), _leaf(stage))
-    await flows.add(stage.bus, stage.queue, flow)
-    (child,) = await claims.claim_batch(stage.bus, stage.queue, 1, LEASE_MS)
-    await stage.settle(child)
-    before = (await stage.keys(), await stage.row(flow.job.id), await stage.scores("pending"))
-    that(not isinstance(await flows.add(stage.bus, stage.queue, flow), Added), "the second time is a duplicate")
-    after = (await stage.keys(), await stage.row(flow.job.id), await stage.scores("pending"))
-    equal(after, before, "keys, row and backlog")
-    alone = Flow(stage.job())
-    await flows.add(stage.bus, stage.queue, alone)
-    that(alone.job.id in await stage.scores("pending"), "a flow without children is released at once")
-    await stage.sound()
-
-
-async def flow_any_set(stage: Stage) -> None:
-    """A child signals its parent on its end whatever set it stood in: after a lapsed lease, and when it expires."""
-    flow = _over(stage, _leaf(stage), Flow(stage.job(expires_at_ms=1), ignore_failure=True))
-    await flows.add(stage.bus, stage.queue, flow)
-    (held,) = (await claims.claim_many(stage.bus, stage.queue, 2, LEASE_MS)).jobs
-    equal(await stage.text(f"job:{flow.job.id}:dependencies"), "1", "the counter after the expired child")
-    await stage.lapse(held.id)
-    await recovery.recover(stage.bus, stage.queue)
-    equal(await stage.settle(held), Settled("completed"), "the late holder's completion")
-    equal(await stage.scores("pending"), {flow.job.id: 0.0}, "the parent is released")
     await stage.sound()

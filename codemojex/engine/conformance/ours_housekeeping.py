@@ -211,3 +211,31 @@ async def _command(reader: asyncio.StreamReader) -> list[bytes]:
         size = int((await reader.readline())[1:])
         words.append((await reader.readexactly(size + 2))[:-2])
     return words
+
+
+async def trimmed_entry(stage: Stage) -> None:
+    """An entry that was trimmed before its reader ended it is acknowledged, and holds nobody up."""
+    key = stage.space.stream("s")
+    await streams.append(stage.bus, stage.queue, "s", {"n": "1"}, stage.mint)
+    await stage.bus.execute("XGROUP", "CREATE", key, "g", "0")
+    await stage.bus.execute("XREADGROUP", "GROUP", "g", "dead", "STREAMS", key, ">")
+    await streams.trim(stage.bus, stage.queue, "s", MaxLen(0), force=True)
+    kept = await streams.append(stage.bus, stage.queue, "s", {"n": "2"}, stage.mint)
+    seen: list[str] = []
+
+    async def handle(records: list[Record]) -> None:
+        seen.extend(record.id for record in records)
+
+    reader = GroupReader(stage.bus, stage.queue, "s", "g", "one", handle, options=_OPTIONS)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(reader.run())
+        await stage.until(lambda: _none_pending(stage), "nothing is pending any more")
+        reader.stop()
+        await running
+    equal(seen, [kept], "what was handled")
+
+
+async def _none_pending(stage: Stage) -> bool:
+    [group] = await stage.bus.execute("XINFO", "GROUPS", stage.space.stream("s"))
+    [last] = await stage.raw("XREVRANGE", "stream:s", "+", "-", "COUNT", 1)
+    return group[b"pending"] == 0 and group[b"last-delivered-id"] == last[0]

@@ -211,3 +211,25 @@ async def script_flush(stage: Stage) -> None:
             await asyncio.gather(*(jobs.enqueue(stage.bus, stage.queue, stage.id(), b"x") for _ in range(5)))
             await stage.until(lambda n=5 * round_: _done(stage, n), "the round is done")
     equal(set(seen.values()), {1}, "how often each ran")
+
+
+async def wake_tokens(stage: Stage) -> None:
+    """Admission leaves a token for each lane that it made serviceable and each flat job, none for a lane at work."""
+    await stage.fill(*(stage.lane(i) for i in range(5)), None, None)
+    equal(await stage.items("wake"), ["1"] * 7, "the tokens")
+    await stage.fill(*(stage.lane(i) for i in range(5)))
+    equal(await stage.raw("LLEN", "wake"), 7, "tokens after more work for the same lanes")
+
+
+async def blocked_loop(stage: Stage) -> None:
+    """A handler that blocks the event loop is told to the observer, with how late the renewal was."""
+    told: list[tuple[str, dict[str, object]]] = []
+
+    async def handle(job: Job) -> None:
+        time.sleep(0.15)  # noqa: ASYNC251  # the mistake that is to be seen
+
+    async with _working(stage, handle, told, lease_ms=150, pump=False):
+        await stage.fill(None)
+        await stage.until(lambda: any(name == "worker.loop_blocked" for name, _ in told), "it is told")
+    late = next(data["late_ms"] for name, data in told if name == "worker.loop_blocked")
+    that(isinstance(late, int) and late > 0, f"how late it was: {late}")

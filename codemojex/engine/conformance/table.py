@@ -5,7 +5,7 @@ A name is a promise to other engines: it never changes its meaning. Whoever adds
 
 from __future__ import annotations
 
-from . import admission, attempts, batching, family, operators, rotation, signals, streaming
+from . import admission, attempts, batching, family, operators, ours_flows, rotation, signals, streaming
 from . import ours_housekeeping as housekeeping
 from . import ours_limits as limits
 from . import ours_once as once
@@ -127,11 +127,14 @@ OURS = (
     Scenario("ours.extend_active_only", once.extend_active_only),
     Scenario("ours.late_holder", once.late_holder),
     Scenario("ours.lane_accounting", once.lane_accounting),
-    Scenario("ours.flow_again", family.flow_again),
-    Scenario("ours.flow_any_set", family.flow_any_set),
+    Scenario("ours.flow_again", ours_flows.flow_again),
+    Scenario("ours.flow_any_set", ours_flows.flow_any_set),
+    Scenario("ours.flow_two_pumps", ours_flows.flow_two_pumps),
     Scenario("ours.unreadable_row", once.unreadable_row),
     Scenario("ours.node_lease", once.node_lease),
     Scenario("ours.wake", workers.wake),
+    Scenario("ours.wake_tokens", workers.wake_tokens),
+    Scenario("ours.blocked_loop", workers.blocked_loop),
     Scenario("ours.renewed_lease", workers.renewed_lease),
     Scenario("ours.lost_lease", workers.lost_lease),
     Scenario("ours.bad_job", workers.bad_job),
@@ -142,6 +145,7 @@ OURS = (
     Scenario("ours.stream_writers", housekeeping.stream_writers),
     Scenario("ours.stream_repeat", housekeeping.stream_repeat),
     Scenario("ours.poison_entry", housekeeping.poison_entry),
+    Scenario("ours.trimmed_entry", housekeeping.trimmed_entry),
     Scenario("ours.group_returns", housekeeping.group_returns),
     Scenario("ours.retention_guard", housekeeping.retention_guard),
     Scenario("ours.bounded_families", housekeeping.bounded_families),
