@@ -149,6 +149,11 @@ async def ask_once(url: str, timeout_s: float, *command: Arg) -> Any:
         await client.aclose()
 
 
+def run_id(info: bytes) -> bytes:
+    """What names a server process, in the text of `INFO server`."""
+    return next((line for line in info.splitlines() if line.startswith(b"run_id:")), b"run_id:")
+
+
 def _client(
     url: str, read_timeout_s: float | None, max_connections: int, timeout_s: float, check: Check | None
 ) -> _Client:

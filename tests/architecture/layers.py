@@ -56,7 +56,7 @@ LAYERS = {
 ENGINE_LINES = (
     "clock ids errors backoff circuit lru recurrence",
     "keyspace families records waiting frames cache_types",
-    "scripts addresses routes connections topology connector",
+    "scripts addresses routes connections routing topology connector",
     "outcome effects retention locks nodes registry second_layer coherence",
     "jobs admission claims",
     "lanes limits streams groups events cancel rows cache_table repeat retention_driver middleware telemetry tracing",

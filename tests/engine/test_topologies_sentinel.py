@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -123,6 +124,22 @@ async def test_a_sentinel_that_is_gone_or_ignorant_is_passed_over(
     assert await bus.execute("PING") == b"PONG"
     with pytest.raises(Unavailable, match="knows no service 'others'"):
         await connect(servers.url.replace("/jobs", "/others"))
+
+
+async def test_callers_wait_together_and_not_one_after_another_when_nobody_answers(
+    servers: ReplicaSet, connect: Callable[..., object]
+) -> None:
+    bus = await connect(servers.url, timeout_s=0.4)
+    everybody = [*servers.sentinels, servers.primary, servers.replica]
+    for server in everybody:
+        server.pause()
+    for _ in range(2):
+        begun = time.monotonic()
+        answers = await asyncio.gather(*(bus.execute("INCR", "n") for _ in range(25)), return_exceptions=True)
+        assert all(isinstance(answer, ConnectionFault) for answer in answers)
+        assert time.monotonic() - begun < 4
+    for server in everybody:
+        server.resume()
 
 
 async def test_the_fence_holds_behind_sentinel(servers: ReplicaSet) -> None:
