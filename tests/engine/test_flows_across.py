@@ -247,6 +247,18 @@ async def test_an_end_for_a_parent_that_is_gone_is_taken_off_and_makes_no_ghost(
     assert not [key for key in await bench.keys() if parent in key]
 
 
+@pytest.mark.parametrize("policy", ["fp", "id"])
+async def test_a_failure_told_after_the_child_s_completion_changes_nothing(bench: Bench, policy: str) -> None:
+    other = there(bench, "far")
+    flow = node(bench, node(bench, queue=other.queue), node(bench))
+    parent, child = (await add(bench, flow)).id, flow.children[0].job.id
+    await end(other, child)
+    await other.raw("RPUSH", "flow:outbox", f"\0fail\0{bench.queue}\0{parent}\0{child}\0{policy}\0late")
+    assert await sweep(other) == 2
+    assert (await left(bench, parent), await state(bench, parent)) == (1, "awaiting_children")
+    await bench.sound()
+
+
 # several levels
 
 
