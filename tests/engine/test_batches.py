@@ -170,15 +170,19 @@ async def test_a_listener_that_raises_does_not_stop_the_loop(bench: Bench) -> No
 async def test_leases_are_renewed_while_the_handler_works(bench: Bench) -> None:
     await bench.fill([None] * 3)
     parts: list[Partition] = []
+    deadlines: list[float] = []
 
     async def handle(jobs: Sequence[Job]) -> Mapping[str, Outcome | None]:
-        await asyncio.sleep(0.19)
+        for _ in range(2):
+            deadlines.append(float(await bench.raw("ZSCORE", "active", jobs[-1].id)))
+            await asyncio.sleep(0.09)
         return {job.id: None for job in jobs}
 
     slow = BatchOptions(min_size=3, poll_ms=5, lease_ms=90, grace_ms=1_000)
     async with running(bench, handle, options=slow, on_settled=parts.append):
         await until(lambda: parts)
     assert len(parts[0].completed) == 3
+    assert deadlines[1] > deadlines[0]
 
 
 async def test_a_stop_gives_a_batch_back_that_does_not_end_within_the_grace(bench: Bench) -> None:
