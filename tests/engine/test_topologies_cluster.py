@@ -205,6 +205,25 @@ async def test_a_dead_primary_is_replaced_and_queues_elsewhere_go_on_meanwhile()
         cluster.close()
 
 
+async def test_a_planned_failover_of_a_node_loses_no_job() -> None:
+    cluster = Cluster(3, replicas=1)
+    bus: Connector | None = None
+    try:
+        await cluster.start()
+        bus = await Connector.connect(cluster.url, timeout_s=2.0)
+        async with load(bus, queue_on(cluster, cluster.nodes[0]), every_s=0.02) as work:
+            await work.handles_more(20)
+            await cluster.replicas[0].do("CLUSTER", "FAILOVER")
+            await until(lambda: _is_primary(cluster.replicas[0]), "the replica was promoted")
+            await work.handles_more(20, SOON_S)
+            done = await work.finish()
+        assert set(done) >= work.admitted
+    finally:
+        if bus is not None:
+            await bus.close()
+        cluster.close()
+
+
 async def test_a_server_identity_is_that_of_the_node_that_serves_the_key(
     cluster: Cluster, connect: Callable[..., object]
 ) -> None:
