@@ -127,6 +127,7 @@ def conformance(settings: Settings, url: str | None, only: str | None) -> int:
         chosen = runner.choose(table.SCENARIOS, only)
     except InvalidValue as error:
         raise WrongUsage(str(error)) from error
+    ran: list[str] = []
     failed: list[str] = []
 
     async def examine(address: str, stop: asyncio.Event) -> None:
@@ -134,6 +135,7 @@ def conformance(settings: Settings, url: str | None, only: str | None) -> int:
             async for result in results:
                 mark, tail = ("✗", f": {result.failure}") if result.failure else ("✓", "")
                 print(f"{mark} {result.name} – {result.seconds * 1000:.0f} ms{tail}", flush=True)
+                ran.append(result.name)
                 failed.extend([result.name] if result.failure else [])
                 if stop.is_set():
                     return
@@ -148,8 +150,8 @@ def conformance(settings: Settings, url: str | None, only: str | None) -> int:
 
     code = _main(settings, work)
     if failed:
-        print(f"{len(failed)} of {len(chosen)} scenarios failed: {', '.join(failed)}")
-    return code or (1 if failed else 0)
+        print(f"{len(failed)} of {len(ran)} scenarios failed: {', '.join(failed)}")
+    return code or (1 if failed else 0 if len(ran) == len(chosen) else 130)
 
 
 def export_protocol(settings: Settings, directory: Path, force: bool) -> int:

@@ -10,13 +10,14 @@ from pathlib import Path
 
 from tests.architecture.sources import ROOT
 
-_BROKEN = """
+_OWN = """
+import os
 from codemojex.engine.conformance import table
 from codemojex.engine.conformance.runner import Scenario
-async def broken(stage):
-    "Never holds."
-    raise AssertionError("it is broken")
-table.SCENARIOS = (*table.SCENARIOS[:2], Scenario("broken", broken))
+async def own(stage):
+    "A scenario of this test."
+    {body}
+table.SCENARIOS = {scenarios}
 from codemojex.cli import main
 main()
 """
@@ -47,8 +48,19 @@ def test_without_a_server_an_embedded_one_is_examined(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def _own(body: str, scenarios: str) -> str:
+    return _OWN.format(body=body, scenarios=scenarios)
+
+
 def test_a_failure_is_named_and_is_the_exit_code(tmp_path: Path, valkey_url: str) -> None:
-    ended = codemojex(tmp_path, "conformance", "--url", valkey_url, code=_BROKEN)
+    fails = "raise AssertionError('it is broken')"
+    ended = codemojex(
+        tmp_path,
+        "conformance",
+        "--url",
+        valkey_url,
+        code=_own(fails, "(*table.SCENARIOS[:2], Scenario('broken', own))"),
+    )
     assert ended.returncode == 1
     lines = ended.stdout.splitlines()
     assert [line[:8] for line in lines[:3]] == ["✓ fence ", "✓ mint –", "✗ broken"]
@@ -70,3 +82,10 @@ def test_the_protocol_is_exported_into_an_empty_directory_only(tmp_path: Path) -
     ended = codemojex(tmp_path, "protocol", "export", "out")
     assert (ended.returncode, "--force" in ended.stderr) == (2, True)
     assert codemojex(tmp_path, "protocol", "export", "out", "--force").returncode == 0
+
+
+def test_a_run_that_is_interrupted_ends_after_its_scenario_and_says_so(tmp_path: Path, valkey_url: str) -> None:
+    code = _own("os.kill(os.getpid(), 2)", "(Scenario('one', own), Scenario('two', own))")
+    ended = codemojex(tmp_path, "conformance", "--url", valkey_url, code=code)
+    assert ended.returncode == 130, ended.stderr
+    assert len(ended.stdout.splitlines()) == 1

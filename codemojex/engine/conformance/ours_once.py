@@ -52,6 +52,8 @@ async def dedup_window(stage: Stage) -> None:
     equal(await stage.put(first, second), [Enqueued(), Duplicate(first.id)], "the verdicts")
     equal(await stage.kind(f"job:{second.id}"), "none", "the row of the second")
     (job,) = await stage.take()
+    that(await stage.raw("PTTL", "de:k") > 60_000, "a claim prolongs the key by the lease")
+    await stage.raw("PEXPIRE", "de:k", 5_000)
     await stage.settle(job)
     equal(await stage.put(second), [Duplicate(first.id)], "the verdict after completion")
     ttl = await stage.raw("PTTL", "de:k")
