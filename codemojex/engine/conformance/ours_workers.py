@@ -219,6 +219,9 @@ async def wake_tokens(stage: Stage) -> None:
     equal(await stage.items("wake"), ["1"] * 7, "the tokens")
     await stage.fill(*(stage.lane(i) for i in range(5)))
     equal(await stage.raw("LLEN", "wake"), 7, "tokens after more work for the same lanes")
+    for delay_ms, tokens in ((60_000, 8), (90_000, 8), (30_000, 9)):
+        await stage.put(stage.job(delay_ms=delay_ms))
+        equal(await stage.raw("LLEN", "wake"), tokens, "tokens: one for a job that is the next one due")
 
 
 async def blocked_loop(stage: Stage) -> None:

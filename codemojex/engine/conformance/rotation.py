@@ -211,3 +211,13 @@ async def grouped_batch_fairness(stage: Stage) -> None:
     equal(first, {flood, *light}, "the lanes of the first nine batches")
     equal(drained, 64, "all drained")
     await stage.sound()
+
+
+async def weighted_turn(stage: Stage) -> None:
+    """A weighted turn that a claim's own bound cut short goes on with the next claim, and is not longer for it."""
+    heavy, light = stage.lane(1), stage.lane(2)
+    await lanes.weight(stage.bus, stage.queue, heavy, 3)
+    await stage.fill(*[heavy] * 6, *[light] * 2)
+    turns = [[job.lane for job in await stage.take(n)] for n in (2, 1, 1, 4)]
+    equal(turns, [[heavy] * 2, [heavy], [light], [heavy, heavy, heavy, light]], "the lanes of the claims")
+    await stage.sound()

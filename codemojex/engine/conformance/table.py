@@ -100,6 +100,7 @@ OURS = (
     Scenario("ours.audit_repair", rota.audit_repair),
     Scenario("ours.admit_many", rota.admit_many),
     Scenario("ours.claim_many", rota.claim_many),
+    Scenario("ours.weighted_turn", rotation.weighted_turn),
     Scenario("ours.claim_bytes", rota.claim_bytes),
     Scenario("ours.settle_many", rota.settle_many),
     Scenario("ours.settle_and_claim", rota.settle_and_claim),
