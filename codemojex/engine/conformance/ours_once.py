@@ -227,6 +227,11 @@ async def node_lease(stage: Stage) -> None:
         equal(len(set(made)), 400, "different ids")
         equal({ids.parse(i).node for i in made}, {one.node, two.node}, "the numbers in the ids")
         equal(len(await stage.hash("nodes")), 2, "leases in the table")
+    async with NodeLease(stage.bus, key=key, lease_ms=300) as robbed:
+        number = robbed.node
+        await stage.raw("HSET", "nodes", number, f"{await stage.now_ms() + 60_000}:stranger")
+        await stage.until(lambda: not robbed.lost and robbed.node != number, "it takes another number")
+        that((await stage.hash("nodes"))[str(number)].endswith(":stranger"), "the stranger keeps its lease")
 
 
 async def unreadable_row(stage: Stage) -> None:

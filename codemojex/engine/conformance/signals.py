@@ -188,7 +188,10 @@ async def native_lock_field(stage: Stage) -> None:
     """The mark in the row has a life time of its own and goes alone; the rest of the row stays."""
     await stage.fill(None)
     (job,) = await stage.take()
-    equal(await locks.track(stage.bus, stage.queue, [(job.id, job.token)], 60), [True], "the job is there")
+    ghost = stage.id()
+    marked = await locks.track(stage.bus, stage.queue, [(job.id, job.token), (ghost, "1")], 60)
+    equal(marked, [True, False], "the job, and one that does not exist")
+    equal(await stage.kind(f"job:{ghost}"), "none", "the row of the missing job")
     equal((await stage.row(job.id))["lock"], job.token, "the row's field")
     equal(await stage.text(f"job:{job.id}:lock"), job.token, "the key")
     [ttl] = await stage.raw("HPTTL", f"job:{job.id}", "FIELDS", 1, "lock")
