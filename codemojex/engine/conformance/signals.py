@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 
-from codemojex.engine import admin, cancel, events, ids, locks, repeat, rows
+from codemojex.engine import admin, cancel, events, ids, locks, repeat, rows, settlement
 from codemojex.engine.cancel import Answer, CancelToken
 from codemojex.engine.errors import Locked, WorkCancelled
 from codemojex.engine.events import Event
@@ -154,6 +154,11 @@ async def cancel_scenario(stage: Stage) -> None:
     equal(await cancel.request(stage.bus, stage.queue, waiting, "no"), Answer.CANCELLED, "a waiting job")
     equal(await cancel.request(stage.bus, stage.queue, stage.id(), "no"), Answer.GONE, "a missing job")
     equal(set(await stage.scores("dead")), {running, waiting}, "the dead letters")
+    await stage.fill(None)
+    (held,) = await stage.take()
+    await cancel.request(stage.bus, stage.queue, held.id, "later")
+    renewed = await settlement.renew_many(stage.bus, stage.queue, [(held.id, held.token)], 60_000)
+    equal(dict(renewed.cancelled), {held.id: "later"}, "what the holder hears when it renews")
     await stage.sound()
 
 
