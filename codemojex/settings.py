@@ -201,8 +201,8 @@ class Settings(BaseSettings):
         default=2,
         ge=1,
         le=100,
-        description="Messages to one private chat that may leave at once after a quiet time; one below what Telegram bears, "
-        "so that a late answer does not make a third one too early. Default: 2.",
+        description="Messages to one private chat that may leave at once after a quiet time; one below what Telegram "
+        "bears, so that a late answer does not make a third one too early. Default: 2.",
     )
     group_rate_per_min: float = Field(
         default=15.0,
