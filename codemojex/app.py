@@ -24,7 +24,7 @@ from codemojex import logs
 from codemojex.embedded import EmbeddedServerError, data_directory, embedded_valkey
 from codemojex.engine.clock import SystemClock
 from codemojex.engine.connector import Connector
-from codemojex.engine.errors import EngineError, InvalidValue
+from codemojex.engine.errors import ConnectionFault, EngineError, InvalidValue
 from codemojex.engine.near_cache import NearCache
 from codemojex.engine.nodes import NodeLease
 from codemojex.ops import health as probe
@@ -302,6 +302,9 @@ async def _until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) -> 
 def _mendable() -> Generator[None]:
     try:
         yield
+    except ConnectionFault as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise Fault(f"{reason}: check that Valkey runs there, and CODEMOJEX_VALKEY_URL") from error
     except (StoreUnavailable, EmbeddedServerError, EngineError) as error:
         lines = str(error).splitlines()
         raise Fault(lines[0] if lines else type(error).__name__) from error

@@ -97,9 +97,14 @@ def observe(event: str, data: dict[str, object]) -> None:
         _log.log(level, "%s", event, extra={key: str(value) for key, value in data.items()})
 
 
-def worker_options(settings: Settings, concurrency: int) -> WorkerOptions:
+def worker_options(settings: Settings, concurrency: int, max_attempts: int = 5) -> WorkerOptions:
     """How this program's workers work."""
-    return WorkerOptions(concurrency=concurrency, lease_ms=settings.lease_ms, grace_ms=int(settings.grace_s * 1000))
+    return WorkerOptions(
+        concurrency=concurrency,
+        lease_ms=settings.lease_ms,
+        grace_ms=int(settings.grace_s * 1000),
+        max_attempts=max_attempts,
+    )
 
 
 def _score(settings: Settings, play: Play, queue: str) -> Worker:

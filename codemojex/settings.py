@@ -198,10 +198,11 @@ class Settings(BaseSettings):
         description="Messages per second to one private chat. Default: 1.",
     )
     chat_burst: int = Field(
-        default=3,
+        default=2,
         ge=1,
         le=100,
-        description="Messages to one private chat that may leave at once after a quiet time. Default: 3.",
+        description="Messages to one private chat that may leave at once after a quiet time; one below what Telegram "
+        "bears, so that a late answer does not make a third one too early. Default: 2.",
     )
     group_rate_per_min: float = Field(
         default=15.0,

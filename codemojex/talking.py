@@ -30,6 +30,7 @@ from codemojex.roles import Part, observe, worker_options
 from codemojex.settings import Settings
 
 __all__ = ["Account", "BadToken", "TelegramUnavailable", "bot_of", "desk_of", "part_of"]
+_SEND_ATTEMPTS = 12  # some three minutes on average: a sick Telegram may take that long
 _INTAKE_DEPTH = 5_000  # updates that may wait before polling pauses
 
 
@@ -86,7 +87,7 @@ def part_of(role: str, settings: Settings, bot: Bot, desk: Desk, on_bad_token: C
             return Worker(play.bus, inbox.QUEUE, updates, options=options, observe=observe)
         case "send":
             sender = Sender(bot, desk, on_bad_token)
-            options = worker_options(settings, settings.send_concurrency)
+            options = worker_options(settings, settings.send_concurrency, _SEND_ATTEMPTS)
             return Worker(play.bus, play.options.outbound, sender, options=options, observe=observe)
         case _:
             raise ValueError(f"the role {role!r} does not talk to Telegram")

@@ -85,6 +85,8 @@ class Intake:
         self._stopping = asyncio.Event()
         self._poll: asyncio.Timeout | None = None
         self._held = asyncio.Event()
+        if lease is None:
+            self._held.set()
 
     async def run(self) -> None:
         """Poll until `stop`. Raises BadToken; every other misfortune is waited out."""
@@ -147,6 +149,8 @@ class Intake:
                 )
         except TimeoutError:
             return []  # `stop` ended the poll
+        finally:
+            self._poll = None  # a poll that has ended cannot be ended: `stop` may come between two of them
         return cast("list[dict[str, Any]]", updates)
 
     async def _misfortune(self, error: Exception, failures: int) -> None:
@@ -175,10 +179,7 @@ class Intake:
             return True
 
     async def _keep_lease(self) -> None:
-        if self._lease is None:
-            self._held.set()
-            return
-        while True:
+        while self._lease is not None:
             try:
                 held = await self._lease.hold()
             except Exception as error:  # as above

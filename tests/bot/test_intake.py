@@ -33,6 +33,7 @@ class Bus:
         self.items: list[Incoming] = []
         self.refusals = 0
         self.depth = 0
+        self.looks = 0
         self._changed = asyncio.Event()
 
     async def admit(self, items: Sequence[Incoming]) -> bool:
@@ -44,6 +45,7 @@ class Bus:
         return True
 
     async def deep(self) -> int:
+        self.looks += 1
         return self.depth
 
     async def arrived(self, count: int) -> list[str]:
@@ -91,7 +93,9 @@ async def test_updates_come_in_order_and_once(bot: Bot, people: People, ada: int
     async with running(bot, memory):
         for number in range(5):
             await people.send(ada, ada, f"n{number}")
-        assert await memory.arrived(5) == ["n0", "n1", "n2", "n3", "n4"]
+        await memory.arrived(5)
+        await people.send(ada, ada, "last")  # confirmed ones would come again together with it
+        assert await memory.arrived(6) == ["n0", "n1", "n2", "n3", "n4", "last"]
 
 
 async def test_a_batch_that_was_not_admitted_comes_again(bot: Bot, people: People, ada: int, memory: Bus) -> None:
@@ -153,7 +157,9 @@ async def test_polling_stops_while_the_queue_is_deep(bot: Bot, people: People, a
     memory.depth = OPTIONS.max_depth
     await people.send(ada, ada, "waits on the server")
     async with running(bot, memory):
-        await asyncio.sleep(0.15)
+        async with asyncio.timeout(5):
+            while memory.looks < 3:
+                await asyncio.sleep(0.02)
         assert memory.items == []
         memory.depth = 0
         assert await memory.arrived(1) == ["waits on the server"]
@@ -164,6 +170,16 @@ async def test_a_stop_ends_the_long_poll_at_once(bot: Bot, memory: Bus) -> None:
         async with running(bot, memory) as intake:
             await asyncio.sleep(0.1)
             intake.stop()
+
+
+async def test_a_stop_between_two_polls_is_an_end_as_well(bot: Bot, people: People, ada: int, memory: Bus) -> None:
+    async def admit(items: Sequence[Incoming]) -> bool:
+        intake.stop()
+        return await memory.admit(items)
+
+    await people.send(ada, ada, "the last one")
+    async with asyncio.timeout(5), running(bot, memory, admit=admit) as intake:
+        assert await memory.arrived(1) == ["the last one"]
 
 
 async def test_a_wrong_token_ends_the_process_with_one_clear_line(

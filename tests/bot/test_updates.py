@@ -83,9 +83,10 @@ async def test_a_repeated_press_changes_the_draft_once(counter: Counter) -> None
     room = await rooms.room_for(counter.table.play, 77, None, "private", "Ada")
     game = await games.live_game(counter.table.play, room.id)
     assert game is not None
+    for number in range(3):
+        await counter.handle(pressing(2 + number, f"c:{game.id}:{number}:0"))
     for _ in range(2):
-        await counter.handle(pressing(2, f"c:{game.id}:0:0"))
-    await counter.handle(pressing(3, f"c:{game.id}:1:0"))
+        await counter.handle(pressing(5, f"c:{game.id}:back:0"))
     session = await sessions.get(counter.table.play, sessions.session_id(game.starter, 77, None))
     assert session.draft == game.settings.palette[:2]
 

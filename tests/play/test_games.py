@@ -5,6 +5,7 @@ from __future__ import annotations
 from codemojex.game.events import GameClosed, GameSettled
 from codemojex.game.fold import fold
 from codemojex.game.presets import settings_for
+from codemojex.play import keys
 from tests.play.table import GameTable
 
 
@@ -47,6 +48,10 @@ async def test_team_shares_its_tries(table: GameTable) -> None:
     first = await table.guess(game, "Ada", await table.wrong(game, 1))
     second = await table.guess(game, "Boris", await table.wrong(game, 2))
     assert (first.try_no, second.try_no, second.tries_left) == (1, 2, 0)
+    one, other = await table.claim()
+    await table.settle([one])
+    assert await table.play.bus.execute("ZRANGE", keys.board(table.queue, game.id), 0, -1) == [b"team"]
+    await table.settle([other])
     await table.work()
     state = await table.state(game)
     assert state.closed is not None

@@ -35,8 +35,10 @@ async def test_migration_keeps_the_room_and_happens_once(table: GameTable) -> No
     old, new = table.room.chat_id, -100_200
     game = await table.open()
     topic = await rooms.room_for(table.play, old, 5, "group", "x")
+    assert await rooms.find(table.play, old, None) == table.room
     assert await rooms.migrate(table.play, old, new) == 2
     assert await rooms.migrate(table.play, old, new) == 0
+    assert await rooms.find(table.play, old, None) is None, "the old chat is nobody's room any more"
     moved = await rooms.room_for(table.play, new, None, "supergroup", "The Den")
     assert (moved.id, moved.chat_id) == (table.room.id, new)
     assert (await rooms.room_for(table.play, new, 5, "supergroup", "x")).id == topic.id

@@ -18,7 +18,7 @@ WAIT_S = 60.0
 
 @dataclass
 class Company:
-    """Ada, Boris and Chen with their group, and Dora on her own: fresh in every test, in a product that others share."""
+    """Ada, Boris and Chen with their group, and Dora on her own: new for every test, in a product that lasts."""
 
     people: People
     ada: int
@@ -37,6 +37,11 @@ class Company:
             await says(people, user_id, "Pick a game")
         return cls(people, *ids, group)
 
+    @property
+    def three(self) -> list[tuple[int, str]]:
+        """Who plays in the group."""
+        return [(self.ada, "Ada"), (self.boris, "Boris"), (self.chen, "Chen")]
+
     async def another_group(self) -> int:
         """One more group of the same three."""
         return await self.people.add_group("The Attic", [self.ada, self.boris, self.chen], bot_admin=True)
@@ -46,6 +51,15 @@ class Company:
         asked = await self.people.send(who, chat, order)
         board = await says(self.people, chat, "No guess yet", after=asked["message_id"])
         return Game.on(self.people, chat, board)
+
+    async def play_a_round(self, who: int, order: str) -> tuple[Game, list[solver.Row]]:
+        """Order a game in the group, and everybody guesses once; once more when somebody was lucky at once."""
+        while True:
+            game = await self.play(who, self.group, order)
+            over, rows = await game.open_round(self.three)
+            if not over:
+                return game, rows
+            await game.result()
 
 
 @dataclass
@@ -107,12 +121,15 @@ class Game:
         text = (await self.people.wait_for_message(self.chat, complete, WAIT_S))["text"]
         return "The code was" in text, solver.rows(text)
 
-    async def crack(self, players: Sequence[tuple[int, str]]) -> None:
-        """All guess at once, then one after the other thinks and guesses, until the code is cracked."""
+    async def open_round(self, players: Sequence[tuple[int, str]]) -> tuple[bool, list[solver.Row]]:
+        """Everybody guesses at once; `scored` afterwards."""
         for (who, name), code in zip(players, solver.spread(self.palette, self.length, len(players)), strict=True):
             await self.guess(who, name, code)
-        over, rows = await self.scored()
-        turn = 0
+        return await self.scored()
+
+    async def crack(self, players: Sequence[tuple[int, str]], rows: list[solver.Row]) -> None:
+        """One after the other thinks about what the board shows and guesses, until the code is cracked."""
+        turn, over = 0, False
         while not over:
             left = solver.candidates(self.palette, self.length, rows)
             assert left, f"no code agrees with the board: {rows}"
@@ -132,19 +149,44 @@ class Game:
         found = await says(self.people, self.chat, "🏁", "🎲", *parts, after=self.message_id)
         return Result.read(found["text"])
 
-    async def kept_its_secret(self, result: Result) -> bool:
-        """In no text of the bot for this chat stood the code or the nonce before one told the end.
+    async def tap(self, who: int, name: str, code: str, place: tuple[int, int] | None = None) -> str:
+        """Put a code together with the composer's buttons and hand it in; what the last toast says.
+
+        `place` is chat and message of a composer that is not the board itself.
+        """
+        chat, message_id = place or (self.chat, self.message_id)
+        tries = sum(player == name for player, _ in self.played)
+        send = f"c:{self.id}:send:{tries}"
+        await self.people.wait_for_message(
+            chat,
+            lambda m: m["message_id"] == message_id and send in [b.get("callback_data") for b in buttons(m)],
+            WAIT_S,
+        )
+        for token in code:
+            answer = await self.people.press(
+                who, chat, message_id, f"c:{self.id}:{self.palette.index(token)}:{tries}", wait_s=WAIT_S
+            )
+            assert answer is not None, f"the button {token} was not answered"
+            assert not answer.get("text"), answer
+        answer = await self.people.press(who, chat, message_id, send, wait_s=WAIT_S)
+        assert answer is not None, "the button that sends the guess was not answered"
+        self.played.append((name, code))
+        self.toasts.append(answer["text"])
+        return answer["text"]
+
+    async def kept_its_secret(self, result: Result, *chats: int) -> bool:
+        """In no text of the bot for this and the given chats stood the code or the nonce before one told the end.
 
         A palette is no secret, and a draft is what its player has put together.
         """
+        watched = {str(chat) for chat in (self.chat, *chats)}
         for call in await self.people.log():
-            fields = call["fields"]
-            if str(fields.get("chat_id")) != str(self.chat) or "text" not in fields:
+            text = call["fields"].get("text", "")
+            if str(call["fields"].get("chat_id")) not in watched:
                 continue
-            lines = [line for line in fields["text"].splitlines() if self.palette not in line and "✏️" not in line]
-            told = result.code in "\n".join(lines) or result.nonce in fields["text"]
-            if told:
-                return "🏁" in fields["text"] and not any(result.code in toast for toast in self.toasts)
+            lines = [line for line in text.splitlines() if self.palette not in line and "✏️" not in line]
+            if result.code in "\n".join(lines) or result.nonce in text:
+                return "🏁" in text and not any(result.code in toast for toast in self.toasts)
         raise AssertionError("the end was told in no text")
 
 
@@ -162,7 +204,7 @@ class Result:
     @classmethod
     def read(cls, text: str) -> Result:
         lines = text.splitlines()
-        told = {line[0]: line[1:].strip() for line in lines if line[:1] in "🏁🔏🎲"}
+        told = {line[0]: line[1:].strip() for line in lines if line[:1] in ("🏁", "🔏", "🎲")}
         code = next(line for line in lines if line.startswith("The code was")).removeprefix("The code was ")
         table = tuple(line for line in lines if line[:1].isdigit())
         return cls(text, told["🏁"], code, table, told["🔏"], told["🎲"])

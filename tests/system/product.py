@@ -27,7 +27,7 @@ START_S = 90.0  # importing everything takes seconds on a machine that does othe
 END_S = 30.0
 _STEP_S = 0.02
 _OPEN = re.compile(r"codemojex is open: (http://\S+)")
-_GUARD = 'cat >/dev/null; kill -9 -- "-$0"; for f in "$1"/*/valkey.pid; do kill -9 "$(cat "$f")"; done; rm -rf "$1"'
+_GUARD = 'cat >/dev/null; kill -9 "-$0"; for f in "$1"/*/valkey.pid; do kill -9 "$(cat "$f")"; done; rm -rf "$2"'
 
 
 def environment(**settings: object) -> dict[str, str]:
@@ -40,7 +40,7 @@ def environment(**settings: object) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class End:
-    """How a product ended: its code, the seconds that it took, and how many of those it waited for a processor."""
+    """How a product ended: its code, the seconds that it took, and how many of those went by without a processor."""
 
     code: int
     took_s: float
@@ -48,12 +48,16 @@ class End:
 
 
 class Product:
-    """One directory with at most one running product in it. `settings` are environment variables."""
+    """A working directory with at most one running product in it. `settings` are environment variables.
 
-    def __init__(self, port: int = 0, **settings: object) -> None:
+    Its data is where it is without being told, or in `data`, which several products may share.
+    """
+
+    def __init__(self, port: int = 0, data: Path | None = None, **settings: object) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="cmxp-"))  # short: a socket's path has its limit
-        self.data = self.directory / "data"
+        self.data = data or self.directory / ".codemojex"
         self.port = port
+        self._told = [] if data is None else ["--data-dir", str(data)]
         self.settings = settings
         self.url = ""
         self._process: subprocess.Popen[bytes] | None = None
@@ -76,10 +80,11 @@ class Product:
         return self._output.read_text(encoding="utf-8", errors="replace")
 
     def start(self) -> Product:
-        """Start the product and wait until it says where its page is."""
+        """Start the product, again if it has ended, and wait until it says where its page is."""
+        self._end_guard()
         self._starts += 1
         self._output = self.directory / f"output-{self._starts}"
-        command = [sys.executable, "-m", "codemojex", "play", "--port", str(self.port), "--data-dir", str(self.data)]
+        command = [sys.executable, "-m", "codemojex", "play", "--port", str(self.port), *self._told]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 command,
@@ -90,7 +95,7 @@ class Product:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        guard = ["sh", "-c", _GUARD, str(self._process.pid), str(self.data)]
+        guard = ["sh", "-c", _GUARD, str(self._process.pid), str(self.data), str(self.directory)]
         self._guard = subprocess.Popen(guard, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
         deadline = time.monotonic() + START_S
         while (found := _OPEN.search(self.output)) is None:
@@ -103,14 +108,17 @@ class Product:
     def interrupt(self) -> End:
         """Ctrl-C: the signal goes to the whole group of processes, as a terminal sends it; wait for the end."""
         assert self._process is not None, "the product does not run"
-        began, starved = time.monotonic(), 0.0
-        before = _starved_s(self.pid)
+        # Its processes, and this one, which watches.
+        watched = {pid: _starved_s(pid) for pid in (*self.processes(), os.getpid())}
+        waited = dict.fromkeys(watched, 0.0)
+        began = time.monotonic()
         os.killpg(self.pid, signal.SIGINT)
         while (code := self._process.poll()) is None:
-            starved = max(starved, _starved_s(self.pid) - before)
+            for pid, before in watched.items():
+                waited[pid] = max(waited[pid], _starved_s(pid) - before)
             assert time.monotonic() - began < END_S, f"the product does not end after Ctrl-C:\n{self.output}"
             time.sleep(_STEP_S)
-        return End(code, time.monotonic() - began, starved)
+        return End(code, time.monotonic() - began, sum(waited.values()))
 
     def kill(self) -> None:
         """End the product as a power cut does, as far as processes go: its Valkey server may stay behind."""
@@ -124,7 +132,7 @@ class Product:
         for process in psutil.process_iter(["cmdline", "status"]):
             command = " ".join(process.info["cmdline"] or [])
             ours = str(self.data) in command or self._in_group(process.pid)
-            guard = self._guard is not None and process.pid == self._guard.pid
+            guard = _GUARD in command
             if ours and not guard and process.info["status"] != psutil.STATUS_ZOMBIE:
                 found[process.pid] = command
         return found
@@ -136,13 +144,14 @@ class Product:
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        self._end_guard()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _end_guard(self) -> None:
         if self._guard is not None:
             self._guard.kill()
-            self._guard.wait()
-            assert self._guard.stdin is not None
-            self._guard.stdin.close()
+            self._guard.communicate()
             self._guard = None
-        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _in_group(self, pid: int) -> bool:
         try:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from codemojex.engine import keyspace, metrics, streams
+from codemojex.engine import ids, keyspace, metrics, streams
 from codemojex.engine.audit import audit
 from codemojex.engine.records import Record
 from codemojex.game.presets import GameSettings, settings_for
@@ -30,7 +30,7 @@ from tests.support.valkey import ValkeyServer
 from tests.system.fleet import fleet_database, ground, until
 
 __all__ = ["fleet_database", "migrated_database", "postgres_server"]
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 QUEUE = "cm"
 LONG = settings_for("expert", "race", tries=100, feedback=())  # nobody cracks six of twenty-four by chance
@@ -47,6 +47,7 @@ class Room:
     people: list[Player]
     secret: tuple[str, ...]
     sent: Any = field(default_factory=itertools.count)
+    accepted: list[str] = field(default_factory=list[str])
     chance: random.Random = field(default_factory=lambda: random.Random(7))
 
     @classmethod
@@ -58,14 +59,14 @@ class Room:
         raw = await play.bus.execute("HGET", keys.secret(QUEUE, opened.game.id), "tokens")
         return cls(play, opened.game, crowd, msgspec.json.decode(raw, type=tuple[str, ...]))
 
-    async def guess(self) -> Accepted:
+    async def guess(self) -> None:
         number = next(self.sent)
         code = self.secret
         while code == self.secret:
             code = tuple(self.chance.sample(self.game.settings.palette, self.game.settings.length))
         answer = await guesses.submit(self.play, self.game, self.people[number % len(self.people)], code, f"r{number}")
         assert isinstance(answer, Accepted), answer
-        return answer
+        self.accepted.append(answer.guess_id)
 
     async def guesses(self, count: int) -> None:
         for first in range(0, count, BATCH):
@@ -108,7 +109,8 @@ async def footprint(play: Play, game: Snapshot) -> dict[str, Any]:
 async def test_thirty_rooms_are_scored_before_the_flooding_rooms_400th_guess(
     start_valkey: Callable[..., ValkeyServer], fleet_database: str, tmp_path: Path
 ) -> None:
-    async with ground(start_valkey().url, fleet_database, tmp_path) as place:
+    valkey = start_valkey()
+    async with ground(valkey.url, fleet_database, tmp_path) as place:
         play = place.play
         flood = await Room.furnish(play, 1, people=FLOOD // 100)
         others = [await Room.furnish(play, 2 + i, people=2) for i in range(ROOMS)]
@@ -116,25 +118,31 @@ async def test_thirty_rooms_are_scored_before_the_flooding_rooms_400th_guess(
         assert (await metrics.counts(play.bus, QUEUE)).pending == FLOOD
         for room in others:
             await room.guesses(EACH)
-
-        for number in (1, 2):
-            await place.fleet.start(f"score-{number}", "score")
+        games_of = {ids.rebrand(guess, "JOB"): room.game.id for room in (flood, *others) for guess in room.accepted}
 
         async def look() -> bool:
             place.fleet.check()
             counts = [await scored_count(play, room.game) for room in (flood, *others)]
             return counts[0] >= 400 and min(counts[1:]) == EACH
 
-        await until(look, 120, place.fleet.report)
-        order = [record.text("game") for record in await scored(play)]
+        async with witness(valkey) as seen:
+            for number in (1, 2):
+                await place.fleet.start(f"score-{number}", "score")
+            await until(look, 240, place.fleet.report)
+
         small = {room.game.id for room in others}
-        assert Counter(order[: _last(order, small) + 1])[flood.game.id] < 400
+        order = [record.text("game") for record in await scored(play)]
         assert Counter(game for game in order if game in small) == dict.fromkeys(small, EACH)
+        assert before_the_last(order, small)[flood.game.id] < 400
+        # No worker's pace has a say in this: a lane has one job per turn of the rota, and the flood came first.
+        handed_out = [games_of.get(job, "") for job in seen.order]
+        assert before_the_last(handed_out, small)[flood.game.id] <= EACH + 1
         assert await audit(play.bus, QUEUE) == []
 
 
-def _last(order: Sequence[str], games: set[str]) -> int:
-    return max(place for place, game in enumerate(order) if game in games)
+def before_the_last(order: Sequence[str], games: set[str]) -> Counter[str]:
+    """How often each game stands in `order` until the last of `games` does."""
+    return Counter(order[: max(place for place, game in enumerate(order) if game in games)])
 
 
 MAX, WINDOW_MS, WORKERS = 60, 500, 4
@@ -155,13 +163,13 @@ async def test_four_worker_processes_share_one_budget_per_window(
             await room.guesses(BUSY_EACH)
         async with witness(valkey) as seen:
             for number in range(WORKERS):
-                await fleet.start(f"score-{number}", "score", score_concurrency=50)
+                await fleet.start(f"score-{number}", "score", score_concurrency=20)
 
             async def look() -> bool:
                 fleet.check()
                 return all([await scored_count(play, room.game) == BUSY_EACH for room in crowd])
 
-            await until(look, 120, fleet.report)
+            await until(look, 240, fleet.report)
         assert len(await scored(play)) == BUSY_ROOMS * BUSY_EACH
         idle = [m.name for m in fleet.members.values() if not any(e["event"] == "worker.claimed" for e in m.lines())]
         assert not idle, "not every process took part"
@@ -173,9 +181,11 @@ async def test_four_worker_processes_share_one_budget_per_window(
 
 
 @dataclass
-class Budget:
-    """Jobs handed out by the moment (ms) at which their window began, and those handed out while none was open."""
+class Seen:
+    """Jobs in the order in which they were handed out; how many by the moment (ms) at which their window of the
+    budget began, and how many while none was open."""
 
+    order: list[str] = field(default_factory=list[str])
     windows: dict[float, int] = field(default_factory=dict[float, int])
     outside: int = 0
 
@@ -191,9 +201,9 @@ class Budget:
 
 
 @asynccontextmanager
-async def witness(valkey: ValkeyServer) -> AsyncIterator[Budget]:
+async def witness(valkey: ValkeyServer) -> AsyncIterator[Seen]:
     """Read the server's MONITOR during the block; the answer is complete behind it."""
-    seen = Budget()
+    seen = Seen()
     reader, writer = await asyncio.open_unix_connection(str(valkey.socket_path), limit=1 << 22)
     writer.write(b"MONITOR\r\n")
     assert await reader.readline() == b"+OK\r\n"
@@ -204,7 +214,7 @@ async def witness(valkey: ValkeyServer) -> AsyncIterator[Budget]:
     writer.close()
 
 
-async def listen(reader: asyncio.StreamReader, seen: Budget) -> None:
+async def listen(reader: asyncio.StreamReader, seen: Seen) -> None:
     """The commands of a script follow the call of the script; a life time for the counter opens a window."""
     space = keyspace.of(QUEUE)
     head = re.compile(r"\+(\d+\.\d+) \[\d+ (\S+)\] ")
@@ -219,6 +229,7 @@ async def listen(reader: asyncio.StreamReader, seen: Budget) -> None:
             began_ms, opens, jobs = float(found[1]) * 1000, False, 0
         elif said.startswith(hands_out) and '"state" "active"' in said:
             jobs += 1
+            seen.order.append(said[len(hands_out) :].partition('"')[0])
         elif said.upper().startswith(f'"PEXPIRE" "{space.key("limiter").upper()}"'):
             opens = True
     seen.add(began_ms, opens, jobs)
@@ -258,9 +269,9 @@ async def test_worker_that_sleeps_through_its_lease_changes_nothing_when_it_wake
             return await metrics_idle(play)
 
         await fleet.start("awake", "score")
-        await until(done, 60, fleet.report)
+        await until(done, 180, fleet.report)
         before = await footprint(play, room.game)
-        assert await scored_count(play, room.game) == next(room.sent)
+        assert await scored_count(play, room.game) == len(room.accepted)
 
         fleet.thaw("sleeper")
 
@@ -272,11 +283,11 @@ async def test_worker_that_sleeps_through_its_lease_changes_nothing_when_it_wake
             late = [e for e in told if e["event"] == "worker.lease_lost" or e["verdict"] in ("Stale()", "Gone()")]
             return len({e["job"] for e in late}) >= held
 
-        await until(woken, 30, fleet.report)
+        await until(woken, 120, fleet.report)
         assert await footprint(play, room.game) == before
-        ids = Counter(msgspec.json.decode(record.fields["data"])["guess"] for record in await scored(play))
-        assert len(ids) == before["seq"]
-        assert set(ids.values()) == {1}
+        once = Counter(msgspec.json.decode(record.fields["data"])["guess"] for record in await scored(play))
+        assert len(once) == before["seq"]
+        assert set(once.values()) == {1}
         assert await audit(play.bus, QUEUE) == []
 
 

@@ -34,7 +34,7 @@ from tests.support.valkey import ValkeyServer
 from tests.system.fleet import Ground, fleet_database, ground, until
 
 __all__ = ["fleet_database", "migrated_database", "postgres_server"]
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 QUEUE = "cm"
 SEEDS = [20_261]
@@ -52,7 +52,7 @@ FLEET = {
 KILLS = {"intake": 2, "updates": 3, "score-1": 4, "score-2": 4, "sender": 4}
 RECORDS = ROOMS * PEOPLE * TURNS * 2  # of the feed, about: the clock that the killing goes by
 SETTINGS = {
-    "lease_ms": 2_000,
+    "lease_ms": 4_000,  # long enough for a busy machine: a lease that lapses three times kills its job
     "poll_timeout_s": 5,
     "send_rate_per_s": 1_000,
     "send_burst": 1_000,
@@ -115,7 +115,7 @@ async def evening(place: Ground, people: People, seats: asyncio.Semaphore, numbe
             room = await rooms.find(place.play, chat_id, None)
             return room and await games.live_game(place.play, room.id)
 
-        game = await until(live, 120, place.fleet.report)
+        game = await until(live, 300, place.fleet.report)
         raw = await place.play.bus.execute("HGET", keys.secret(QUEUE, game.id), "tokens")
         secret = msgspec.json.decode(raw, type=tuple[str, ...])
         played = Played(chat_id, game, cracks=number % CRACK_EVERY == 0)
@@ -133,7 +133,7 @@ async def evening(place: Ground, people: People, seats: asyncio.Semaphore, numbe
             taken = await place.play.bus.execute("HGET", keys.game(QUEUE, game.id), "seq")
             return seen is not None and (seen.state != "open" or int(taken) == len(played.sent))
 
-        await until(all_in, 180, place.fleet.report)
+        await until(all_in, 300, place.fleet.report)
         if not played.cracks:
             await people.send(members[0], chat_id, "/end")
         return played
@@ -147,7 +147,7 @@ async def killings(place: Ground, chance: random.Random) -> None:
         async def far_enough(share: float = share) -> bool:
             return await progress(place) >= share * RECORDS
 
-        await until(far_enough, 300, place.fleet.report)
+        await until(far_enough, 600, place.fleet.report)
         await place.fleet.replace(name)
 
 
@@ -173,7 +173,8 @@ async def until_quiet(place: Ground, played: Sequence[Played]) -> None:
         groups = await play.bus.execute("XINFO", "GROUPS", keyspace.of(QUEUE).stream(keys.FEED))
         behind = {g[b"name"].decode(): (g[b"pending"], g[b"lag"]) for g in groups}
         last = f"{dict(states)}, {waiting}, unarchived {complete}, feed {behind}"
-        assert not any(dead for _, _, dead, _ in waiting.values()), f"dead letters: {last}{place.fleet.report()}"
+        dead = [letter for queue, counts in waiting.items() if counts[2] for letter in await dead_letters(place, queue)]
+        assert not dead, f"{dead}{place.fleet.report()}"
         return (
             states == {"settled": len(played)}
             and not complete
@@ -181,7 +182,15 @@ async def until_quiet(place: Ground, played: Sequence[Played]) -> None:
             and not any(sum(one) for one in behind.values())
         )
 
-    await until(look, 180, lambda: f"{last}{place.fleet.report()}")
+    await until(look, 300, lambda: f"{last}{place.fleet.report()}")
+
+
+async def dead_letters(place: Ground, queue: str) -> list[tuple[str, dict[str, str]]]:
+    """The rows of a queue's dead letters."""
+    space = keyspace.of(queue)
+    letters = await place.play.bus.execute("ZRANGE", space.key("dead"), 0, 9)
+    rows = await place.play.bus.pipeline([("HGETALL", space.row(letter.decode())) for letter in letters])
+    return [(queue, {k.decode(): v.decode(errors="replace") for k, v in row.items()}) for row in rows]
 
 
 async def feed(place: Ground) -> list[Record]:

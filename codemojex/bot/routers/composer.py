@@ -27,7 +27,7 @@ def build() -> Router:
 async def compose(query: CallbackQuery, bot: Bot, desk: Desk, request: str, press: ComposerPress) -> None:
     """One press: check who and what, change the draft or hand it in, answer, order the redrawing."""
     scene = await of_query(desk, request, query)
-    if scene is None or not scene.private or scene.room.chat_id != query.from_user.id:
+    if scene is None or scene.room.chat_id != query.from_user.id:  # a private chat has its person's id
         await answer(bot, query, desk.texts.of(query.from_user.language_code).plain("not-yours-toast"), alert=True)
         return
     game = await games.snapshot(scene.play, press.game_id)
