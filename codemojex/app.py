@@ -13,8 +13,9 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -23,7 +24,7 @@ from codemojex import logs
 from codemojex.embedded import EmbeddedServerError, data_directory, embedded_valkey
 from codemojex.engine.clock import SystemClock
 from codemojex.engine.connector import Connector
-from codemojex.engine.errors import ConnectionFault, EngineError
+from codemojex.engine.errors import ConnectionFault, EngineError, InvalidValue
 from codemojex.engine.near_cache import NearCache
 from codemojex.engine.nodes import NodeLease
 from codemojex.ops import health as probe
@@ -40,13 +41,19 @@ from codemojex.store.migrate import migrate as migrate_store
 if TYPE_CHECKING:
     from codemojex.talking import Account
 
-__all__ = ["Fault", "health", "migrate", "play", "run", "status"]
+__all__ = [
+    "Fault", "WrongUsage", "conformance", "export_protocol", "health", "migrate", "play", "run", "status",
+]  # fmt: skip
 _SPARE_S = 0.5  # beyond the grace, until what still runs is cancelled
 _log = logging.getLogger(__name__)
 
 
 class Fault(Exception):
     """Something outside is wrong; the message is one line with the remedy."""
+
+
+class WrongUsage(Fault):
+    """What was asked for cannot be done; the message is one line with the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,55 @@ def status(settings: Settings) -> int:
             await bus.close()
 
     return _main(settings, work)
+
+
+def conformance(settings: Settings, url: str | None, only: str | None) -> int:
+    """Print a line per scenario and the names of those that failed; 0 when none did."""
+    from codemojex.engine.conformance import runner, table
+
+    try:
+        chosen = runner.choose(table.SCENARIOS, only)
+    except InvalidValue as error:
+        raise WrongUsage(str(error)) from error
+    ran: list[str] = []
+    failed: list[str] = []
+
+    async def examine(address: str, stop: asyncio.Event) -> None:
+        async with aclosing(runner.run(address, chosen)) as results:
+            async for result in results:
+                mark, tail = ("✗", f": {result.failure}") if result.failure else ("✓", "")
+                print(f"{mark} {result.name} – {result.seconds * 1000:.0f} ms{tail}", flush=True)
+                ran.append(result.name)
+                failed.extend([result.name] if result.failure else [])
+                if stop.is_set():
+                    return
+
+    async def work(stop: asyncio.Event) -> None:
+        if url is not None:
+            await examine(url, stop)
+            return
+        with tempfile.TemporaryDirectory(prefix="codemojex-") as directory:
+            async with embedded_valkey(Path(directory), aof=False) as address:
+                await examine(address, stop)
+
+    code = _main(settings, work)
+    if failed:
+        print(f"{len(failed)} of {len(ran)} scenarios failed: {', '.join(failed)}")
+    return code or (1 if failed else 0 if len(ran) == len(chosen) else 130)
+
+
+def export_protocol(settings: Settings, directory: Path, force: bool) -> int:
+    """Write the protocol's data files and say where."""
+    from codemojex.engine import export
+
+    del settings
+    try:
+        with _mendable():
+            written = export.write(directory, force=force)
+    except Fault as error:
+        raise WrongUsage(str(error)) from error
+    print(f"{len(written)} files of the protocol are in {directory}")
+    return 0
 
 
 async def _play(settings: Settings, stop: asyncio.Event) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `play`, `run`, `migrate`, `health`, `status`.
+"""The command line: `play`, `run`, `migrate`, `health`, `status`, `conformance`, `protocol`.
 
 Exit codes: 0 well; 1 something outside is wrong (a token, a server, a database), said in one line; 2 wrong usage or a
 wrong setting. The first Ctrl-C ends a command in order, the second at once. No traceback reaches a user for
@@ -63,6 +63,32 @@ def status() -> int:
     return _guarded("status")
 
 
+@cli.command
+def conformance(
+    *,
+    url: Annotated[str | None, Parameter(help="Server to examine; an embedded one without it.")] = None,
+    only: Annotated[str | None, Parameter(help="Scenarios by name, comma-separated; `flow_*` for a group.")] = None,
+) -> int:
+    """Run the protocol's scenarios against a Valkey on queues of their own, and remove what they left.
+
+    Scripts are flushed from the server's cache on the way; the keys of others are not touched.
+    """
+    return _guarded("conformance", url, only)
+
+
+@cli.command
+def protocol(
+    action: Literal["export"],
+    directory: Path,
+    /,
+    *,
+    force: Annotated[bool, Parameter(help="Replace files in a directory that is not empty.")] = False,
+) -> int:
+    """Write the protocol as data files for workers in other languages: commands, keys, vectors, scenarios."""
+    del action  # there is one so far
+    return _guarded("export_protocol", directory, force)
+
+
 def main() -> None:
     """The console command."""
     try:
@@ -79,12 +105,15 @@ class _UsageError(Exception):
 
 
 def _guarded(
-    command: Literal["play", "run", "migrate", "health", "status"],
-    *,
+    command: Literal["play", "run", "migrate", "health", "status", "conformance", "export_protocol"],
+    *arguments: object,
     roles: str | None = None,
     **overrides: int | Path | None,
 ) -> int:
-    """Run a command of `app` on the settings, and on roles where it takes them; say in one line what can be mended."""
+    """Run a command of `app` on the settings, on roles where it takes them, and on `arguments`.
+
+    What can be mended is said in one line.
+    """
     try:
         chosen = [] if roles is None else [_chosen(roles)]
         settings = load_settings(env_file=Path(".env"), **overrides)
@@ -94,7 +123,9 @@ def _guarded(
     except _UsageError as error:
         return _say(2, str(error))
     try:
-        return getattr(app, command)(settings, *chosen)
+        return getattr(app, command)(settings, *chosen, *arguments)
+    except app.WrongUsage as error:
+        return _say(2, str(error))
     except app.Fault as error:
         return _say(1, str(error))
 

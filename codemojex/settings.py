@@ -12,13 +12,14 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from dotenv import dotenv_values
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "CODEMOJEX_"
+_VALKEY_SCHEMES = ("valkey", "valkeys", "redis", "rediss", "unix", "cluster", "clusters", "sentinel", "sentinels")
 ROLES = ("intake", "updates", "score", "feed", "send", "clock", "archive")
 
 
@@ -45,8 +46,9 @@ def _telegram_url(value: str) -> str:
 
 
 def _valkey_url(value: SecretStr) -> SecretStr:
-    if urlsplit(value.get_secret_value()).scheme not in ("valkey", "valkeys", "redis", "rediss", "unix"):
-        raise ValueError("must begin with valkey://, valkeys://, redis://, rediss:// or unix://")
+    scheme, colon, _ = value.get_secret_value().partition("://")
+    if not colon or scheme not in _VALKEY_SCHEMES:
+        raise ValueError(f"must begin with one of {', '.join(f'{name}://' for name in _VALKEY_SCHEMES)}")
     return value
 
 
@@ -83,7 +85,8 @@ class Settings(BaseSettings):
     )
     valkey_url: Annotated[SecretStr, AfterValidator(_valkey_url)] | None = Field(
         default=None,
-        description="Address of the Valkey server, valkey://[user:password@]host:port/db or unix:///path. "
+        description="Address of the Valkey server, valkey://[user:password@]host:port/db or unix:///path; "
+        "of a cluster, cluster://host:port,host:port; of a replica set, sentinel://host:port,host:port/service. "
         "Needed by `run`; without it `play` starts an embedded server. No default.",
     )
     database_url: Annotated[SecretStr, AfterValidator(_database_url)] | None = Field(
@@ -259,10 +262,16 @@ class Settings(BaseSettings):
             token = self.bot_token.get_secret_value()
             found += [token, token.partition(":")[2]]
         for url in (self.valkey_url, self.database_url):
-            password = urlsplit(url.get_secret_value()).password if url else None
-            if password:
-                found.append(password)
+            found += _passwords(url.get_secret_value()) if url else []
         return found
+
+
+def _passwords(url: str) -> list[str]:
+    """The passwords of a URL, which may name several hosts: before the @, and a Sentinel's among the options."""
+    address, _, options = url.partition("://")[2].partition("?")
+    login = address.partition("/")[0].rpartition("@")[0]
+    found = [login.partition(":")[2], *(v for k, v in parse_qsl(options) if k == "sentinel_password")]
+    return [password for password in found if password]
 
 
 def variable(field: str) -> str:

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from . import ids, keyspace, registry
 from .connector import Connector
 from .errors import InvalidValue
-from .jobs import MAX_PAYLOAD
+from .jobs import MAX_LAST_MS, MAX_PAYLOAD
 from .scripts import ENGINE
 
 _STEP = 500
+_MOST = 1_000_000_000
 
 
 async def pause(bus: Connector, queue: str) -> None:
@@ -29,6 +30,7 @@ async def resume(bus: Connector, queue: str) -> None:
 async def drain(bus: Connector, queue: str, *, include_schedule: bool = False, limit: int = 100_000) -> int:
     """Delete the waiting flat jobs, and the scheduled ones if asked; how many. Lanes have `lanes.drain`."""
     script = ENGINE.script("drain")
+    _count("limit", limit)
     total = 0
     for name in ("pending", "schedule")[: 1 + include_schedule]:
         while total < limit:
@@ -90,8 +92,10 @@ async def trim_dead(
     bus: Connector, queue: str, *, keep: int = 10_000, minted_before_ms: int | None = None, limit: int = 5000
 ) -> int:
     """Delete dead letters beyond the newest `keep`, and those minted before an instant; how many, `limit` at most."""
-    if keep < 0:
-        raise InvalidValue(f"keep={keep} is out of range: use 0 or more")
+    _count("keep", keep)
+    _count("limit", limit)
+    if minted_before_ms is not None and not 0 <= minted_before_ms <= MAX_LAST_MS:
+        raise InvalidValue(f"minted_before_ms={minted_before_ms} is out of range: use 0 to {MAX_LAST_MS}")
     before = "" if minted_before_ms is None else ids.encode("JOB", max(0, ids.min_for(minted_before_ms)))
     total = 0
     while total < limit:
@@ -105,6 +109,8 @@ async def trim_dead(
 
 async def browse(bus: Connector, queue: str, n: int = 20, *, dead: bool = False) -> list[str]:
     """The newest `n` ids of the flat backlog, or of the dead letters."""
+    if not 0 <= n <= 10_000:
+        raise InvalidValue(f"n={n} is out of range: use 0 to 10000")
     key = keyspace.of(queue).key("dead" if dead else "pending")
     return [i.decode() for i in await bus.execute("ZRANGE", key, "+", "-", "BYLEX", "REV", "LIMIT", 0, n)]
 
@@ -113,6 +119,11 @@ async def get_dedup(bus: Connector, queue: str, key: str) -> str | None:
     """The job that holds an idempotency key, or None."""
     holder = await bus.execute("GET", keyspace.of(queue).dedup(key))
     return holder.decode() if holder is not None else None
+
+
+def _count(what: str, value: int) -> None:
+    if not 0 <= value <= _MOST:
+        raise InvalidValue(f"{what}={value} is out of range: use 0 to {_MOST}")
 
 
 def _prefix(queue: str) -> str:

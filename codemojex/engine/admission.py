@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from .connector import Connector
-from .errors import ServerError, Unavailable
+from .errors import EngineError, Unavailable
 
 if TYPE_CHECKING:
     from .jobs import NewJob, Verdict
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LIMIT = 10_000
 _IDLE_QUEUES = 64
 
-Send = Callable[[Connector, str, "Sequence[NewJob]"], "Awaitable[list[Verdict | ServerError]]"]
+Send = Callable[[Connector, str, "Sequence[NewJob]"], "Awaitable[list[Verdict | EngineError]]"]
 _shared: WeakKeyDictionary[Connector, dict[str, Admission]] = WeakKeyDictionary()
 
 

@@ -20,6 +20,7 @@ from .scripts import ENGINE
 MAX_CLAIM = 500
 MAX_LEASE_MS = 24 * 3600 * 1000
 DEFAULT_BYTES = 1024 * 1024
+MAX_BYTES = 512 * 1024 * 1024
 
 Mode = Literal["all", "flat", "lane", "whole"]
 _FIELDS = 7
@@ -70,8 +71,8 @@ def check_claim(n: int, lease_ms: int, max_bytes: int) -> None:
     if not 1 <= n <= MAX_CLAIM:
         raise InvalidValue(f"a claim of {n} jobs is out of range: use 1 to {MAX_CLAIM}")
     check_lease(lease_ms)
-    if max_bytes < 1:
-        raise InvalidValue(f"max_bytes={max_bytes} is out of range: use 1 or more")
+    if not 1 <= max_bytes <= MAX_BYTES:
+        raise InvalidValue(f"max_bytes={max_bytes} is out of range: use 1 to {MAX_BYTES}")
 
 
 def check_lease(lease_ms: int) -> None:

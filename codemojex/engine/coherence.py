@@ -87,7 +87,7 @@ class Tail:
     async def _connect(self) -> None:
         """Find the place to read from: where it was left, or the end of another server's log."""
         sent = time.monotonic()
-        server = await self._server_id()
+        server = await self._bus.identity(self._log)
         if server != self._server:
             newest = await self._bus.execute("XREVRANGE", self._log, "+", "-", "COUNT", 1)
             self._server = server
@@ -95,10 +95,6 @@ class Tail:
             self._listener.flush()
             self._heard_at = sent
         self.connected.set()
-
-    async def _server_id(self) -> bytes:
-        info: bytes = await self._bus.execute("INFO", "server")
-        return next((line for line in info.splitlines() if line.startswith(b"run_id:")), b"run_id:")
 
     async def _read(self) -> None:
         sent = time.monotonic()

@@ -5,7 +5,9 @@
     │   ├── InvalidId           not a branded id, or of the wrong kind
     │   ├── InvalidName         a queue, stream or dedup key outside its alphabet
     │   ├── InvalidValue        a number or size out of range
-    │   └── CrossSlot           a key outside the queue's slot
+    │   ├── CrossSlot           a key outside the queue's slot
+    │   ├── FlowTooDeep         a flow with more levels than the protocol allows
+    │   └── FlowCycle           a flow that names one job twice
     ├── ScriptDefect            a Lua file breaks the rules of the loader
     ├── Refused                 the server's rules said no; nothing was written
     │   ├── WrongKind           EMQKIND
@@ -13,6 +15,7 @@
     │   ├── WrongState          EMQSTATE
     │   ├── Locked              EMQLOCK
     │   └── AtCeiling           EMQRATE
+    ├── WorkCancelled           somebody asked this work to end
     ├── EffectFailed            an effect's body raised; its job is not settled
     ├── StreamAhead             a stream stays ahead of every id that is minted for it
     ├── Contended               a compare-and-swap lost every bounded try
@@ -64,6 +67,22 @@ class CrossSlot(InvalidInput):
     """A key that lies outside the queue's slot, so one script cannot touch both."""
 
 
+class FlowTooDeep(InvalidInput):
+    """A flow has more levels than the protocol allows."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the flow has more than {limit} levels: make it flatter, or let a job add a flow of its own")
+        self.limit = limit
+
+
+class FlowCycle(InvalidInput):
+    """A flow names one job twice, so it would wait for itself or count one child for two."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"the flow names {job_id} more than once: give every job an id of its own")
+        self.job_id = job_id
+
+
 class ScriptDefect(EngineError):
     """A Lua file breaks the rules of the loader: a header line missing, an include unknown."""
 
@@ -98,6 +117,14 @@ class Locked(Refused):
 
 class AtCeiling(Refused):
     """EMQRATE: the queue's concurrency ceiling is reached."""
+
+
+class WorkCancelled(EngineError):
+    """Somebody asked this work to end, and why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class EffectFailed(EngineError):

@@ -335,6 +335,8 @@ class GroupReader:
 
 async def read_quarantine(bus: Connector, queue: str, stream: str, count: int = 100) -> list[Record]:
     """The newest quarantined records: `stream_id`, `group`, `error`, `deliveries`, the original as `field:<name>`."""
+    if not 1 <= count <= 10_000:
+        raise InvalidValue(f"count {count} is out of range: it must lie in 1..10000")
     entries = await bus.execute("XREVRANGE", keyspace.of(queue).quarantine(stream), "+", "-", "COUNT", count)
     return [record(entry_id, pairs) for entry_id, pairs in entries]
 

@@ -17,10 +17,11 @@ from . import ids, keyspace, registry
 from .admission import shared
 from .backoff import Backoff
 from .connector import Arg, Connector
-from .errors import InvalidValue, ServerError, WrongKind
+from .errors import EngineError, InvalidValue, Unavailable, WrongKind
 from .scripts import ENGINE
 
 MAX_PAYLOAD = 64 * 1024
+MAX_TRACE = 128
 CHUNK_JOBS = 500
 CHUNK_BYTES = 1024 * 1024
 MAX_WAIT_MS = 366 * 24 * 3600 * 1000
@@ -52,7 +53,8 @@ class NewJob:
     """A job to admit.
 
     `lane` is a branded id of any namespace, None means flat. `delay_ms` counts from the server's now, `run_at_ms` is
-    Unix time; both unset means at once. What is None here is decided by the worker that settles the job.
+    Unix time; both unset means at once. What is None here is decided by the worker that settles the job. `trace` is the
+    context of the producer's span, see `tracing`.
     """
 
     id: str
@@ -65,6 +67,7 @@ class NewJob:
     timeout_ms: int | None = None
     expires_at_ms: int | None = None
     dedup: Dedup | None = None
+    trace: str | None = None
 
     def __post_init__(self) -> None:
         ids.require(self.id)
@@ -85,6 +88,8 @@ class NewJob:
             _between("timeout_ms", self.timeout_ms, 1, MAX_WAIT_MS)
         if self.expires_at_ms is not None:
             _between("expires_at_ms", self.expires_at_ms, 0, MAX_LAST_MS)
+        if self.trace is not None and not (self.trace.isascii() and 1 <= len(self.trace) <= MAX_TRACE):
+            raise InvalidValue(f"trace of {self.id} is not valid: use 1 to {MAX_TRACE} ASCII characters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +138,23 @@ class Job:
 async def admit_many(bus: Connector, queue: str, jobs: Iterable[NewJob]) -> list[Verdict]:
     """Admit jobs, one verdict each in input order. Each job is atomic, the batch is not."""
     verdicts = await attempt_many(bus, queue, list(jobs))
-    return [Refused(str(v)) if isinstance(v, ServerError) else v for v in verdicts]
+    return [Refused(str(v)) if isinstance(v, EngineError) else v for v in verdicts]
 
 
-async def attempt_many(bus: Connector, queue: str, jobs: Sequence[NewJob]) -> list[Verdict | ServerError]:
-    """`admit_many`, but what the server refused (wrong kind, memory full) stands in the list as an exception."""
+async def attempt_many(bus: Connector, queue: str, jobs: Sequence[NewJob]) -> list[Verdict | EngineError]:
+    """`admit_many`, but what the server refused (wrong kind, memory full) stands in the list as an exception.
+
+    Raises Unavailable when it took nothing at all.
+    """
     prefix = keyspace.of(queue).prefix
     script = ENGINE.script("admit_many")
     chunks = _chunks(jobs)
     replies = await bus.run_many(script, [((prefix,), _arguments(chunk)) for chunk in chunks])
-    verdicts: list[Verdict | ServerError] = []
+    verdicts: list[Verdict | EngineError] = []
+    if replies and all(isinstance(reply, Unavailable) for reply in replies):
+        raise replies[0]
     for chunk, reply in zip(chunks, replies, strict=True):
-        if isinstance(reply, ServerError):
+        if isinstance(reply, EngineError):
             verdicts += [reply] * len(chunk)
         else:
             verdicts += [_verdict(reply[i], reply[i + 1]) for i in range(0, len(reply), 2)]
@@ -192,12 +202,12 @@ def _chunks(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
 
 
 def _arguments(jobs: Sequence[NewJob]) -> list[Arg]:
-    arguments: list[Arg] = [msgspec.msgpack.encode([_spec(job) for job in jobs])]
+    arguments: list[Arg] = [msgspec.msgpack.encode([spec_of(job) for job in jobs])]
     arguments += [job.payload for job in jobs]
     return arguments
 
 
-def _spec(job: NewJob) -> dict[str, str | int]:
+def spec_of(job: NewJob) -> dict[str, str | int]:
     """The map that the fragment `admit_one` reads, without the payload."""
     spec: dict[str, str | int] = {"id": job.id}
     if job.lane is not None:
@@ -216,10 +226,12 @@ def _spec(job: NewJob) -> dict[str, str | int]:
         spec["expires"] = job.expires_at_ms
     if job.dedup is not None:
         spec |= {"dedup": job.dedup.key, "window": job.dedup.window_ms, "release": job.dedup.release}
+    if job.trace is not None:
+        spec["trace"] = job.trace
     return spec
 
 
-def _verdict(code: bytes, holder: bytes) -> Verdict | ServerError:
+def _verdict(code: bytes, holder: bytes) -> Verdict | EngineError:
     if code == b"enqueued":
         return Enqueued()
     if code == b"scheduled":

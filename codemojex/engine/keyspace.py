@@ -6,6 +6,7 @@ Names and ids are checked before any I/O. The deployment's own keys (`{emq}:…`
 
 from __future__ import annotations
 
+import binascii
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,7 +23,15 @@ QUEUES_KEY = "{emq}:queues"
 _QUEUE = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _DEDUP = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 _STREAM = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_REPEAT = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TABLE = re.compile(r"[a-z_]{1,64}")
+NAME_RULES = {
+    "queue": _QUEUE.pattern,
+    "dedup key": _DEDUP.pattern,
+    "stream": _STREAM.pattern,
+    "repeat": _REPEAT.pattern,
+    "cache table": _TABLE.pattern,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,10 @@ class Keyspace:
         """The job's hash. Raises InvalidId unless `job_id` is a branded id of any namespace."""
         return f"{self.prefix}job:{ids.require(job_id)}"
 
+    def part(self, job_id: str, name: str) -> str:
+        """What hangs on a job: `logs`, `lock`, `dependencies`, `processed`, `failed` or `unsuccessful`."""
+        return f"{self.row(job_id)}:{name}"
+
     def lane(self, lane: str) -> str:
         """The backlog of one lane."""
         return f"{self.prefix}g:{ids.require(lane)}:pending"
@@ -47,6 +60,10 @@ class Keyspace:
     def dedup(self, key: str) -> str:
         """Where a producer's idempotency key is parked."""
         return f"{self.prefix}de:{dedup_key(key)}"
+
+    def repeat(self, name: str) -> str:
+        """The record of a repeated job."""
+        return f"{self.prefix}repeat:{repeat_name(name)}"
 
     def stream(self, name: str) -> str:
         """An event stream."""
@@ -93,6 +110,13 @@ def dedup_key(key: str) -> str:
     return key
 
 
+def repeat_name(name: str) -> str:
+    """`name` itself when a repeated job may be called so; raises InvalidName otherwise."""
+    if not _REPEAT.fullmatch(name):
+        raise InvalidName("repeated job", name, "use 1 to 128 of A-Z a-z 0-9 . _ : -")
+    return name
+
+
 def cache(table: str, entry_id: str) -> str:
     """The second-layer entry of a near-cache table."""
     return f"{cache_prefix(table)}{entry_id}"
@@ -122,9 +146,4 @@ def slot(key: str) -> int:
         end = key.find("}", start + 1)
         if end > start + 1:
             key = key[start + 1 : end]
-    crc = 0
-    for byte in key.encode():
-        crc ^= byte << 8
-        for _ in range(8):
-            crc = ((crc << 1) ^ 0x1021 if crc & 0x8000 else crc << 1) & 0xFFFF
-    return crc % 16384
+    return binascii.crc_hqx(key.encode(errors="surrogateescape"), 0) % 16384

@@ -94,6 +94,9 @@ async def move(
 async def drain(bus: Connector, queue: str, lane: str, limit: int = 100_000) -> int:
     """Delete the lane's waiting jobs, in steps of bounded size; how many were deleted."""
     script, keys = ENGINE.script("lane_drain"), (keyspace.of(queue).prefix,)
+    ids.require(lane)
+    if not 0 <= limit <= 1_000_000_000:
+        raise InvalidValue(f"limit={limit} is out of range: use 0 to 1000000000")
     total = 0
     while total < limit:
         step = min(_DRAIN, limit - total)
@@ -110,6 +113,8 @@ async def names(bus: Connector, queue: str, limit: int = 10_000) -> list[str]:
     A lane with work stands in the ring, is paused, rests, or has jobs in flight.
     """
     space = keyspace.of(queue)
+    if not 1 <= limit <= 1_000_000:
+        raise InvalidValue(f"limit={limit} is out of range: use 1 to 1000000")
     replies = await bus.pipeline(
         [
             ("LRANGE", space.key("ring"), 0, limit - 1),

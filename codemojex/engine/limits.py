@@ -81,6 +81,7 @@ async def get_rate_limit_ttl(bus: Connector, queue: str, max_jobs: int = 0) -> i
 
     `max_jobs` above 0 asks about that many per window instead of the queue's own setting.
     """
+    _between("max_jobs", max_jobs, 0)
     return await bus.run(ENGINE.script("rate_ttl"), (keyspace.of(queue).prefix,), (max_jobs,))
 
 

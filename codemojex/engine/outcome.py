@@ -12,7 +12,10 @@ from .effects import Effect
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """The job is done; `effect` commits together with the acknowledgement. `result` is for `on_settled` only."""
+    """The job is done; `effect` commits together with the acknowledgement.
+
+    `result`: bytes go to the job's parent in a flow (the job's id stands for None); anything else stays here.
+    """
 
     result: object = None
     effect: Effect | None = None

@@ -1,4 +1,5 @@
-"""Keeps a queue's time: due jobs become pending, lapsed leases are recovered, whoever else is busy.
+"""Keeps a queue's time, whoever is busy: due jobs become pending, repeated ones fire, lapsed leases are recovered, and
+parents in other queues hear of their children.
 
 One pump per process and queue is enough and several do no harm: each transition is one script and happens once.
 The pump survives a lost server and tells `observe` what it moved.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from . import recovery, schedule
+from . import outbox, recovery, repeat, schedule
 from .connector import Connector
 from .errors import ConnectionFault, ServerError
 from .waiting import reconnect_s, wait
@@ -19,7 +20,7 @@ _BATCH = 200
 
 
 class Pump:
-    """Promotes and recovers on `queue` every `beat_ms`, at once again while a full batch was due."""
+    """Promotes, fires, recovers and delivers on `queue` every `beat_ms`, at once again while a full batch was due."""
 
     def __init__(
         self,
@@ -32,7 +33,7 @@ class Pump:
     ) -> None:
         self._bus = bus
         self._queue = queue
-        self._beat_s = beat_ms / 1000
+        self._beat_s = self._rest_s = beat_ms / 1000
         self._max_stalled = max_stalled
         self._observe = observe or ignore
         self._stop = asyncio.Event()
@@ -48,7 +49,7 @@ class Pump:
             try:
                 full = await self._turn()
                 failures = 0
-                wait_s = 0.0 if full else self._beat_s
+                wait_s = 0.0 if full else self._rest_s
             except (ConnectionFault, ServerError) as error:
                 failures += 1
                 wait_s = reconnect_s(failures)
@@ -64,7 +65,26 @@ class Pump:
                 "pump.moved",
                 {"queue": self._queue, "promoted": promoted, "recovered": moved, "dead": list(recovered.dead)},
             )
-        return promoted >= _BATCH or moved >= _BATCH
+        told = await self._deliver()
+        return await self._repeats() or told or promoted >= _BATCH or moved >= _BATCH
+
+    async def _deliver(self) -> bool:
+        """Tell parents in other queues; whether more may wait in the outbox."""
+        told = await outbox.deliver(self._bus, self._queue, _BATCH)
+        if told.entries:
+            data: dict[str, object] = {"queue": self._queue, "entries": told.entries, "rejected": told.rejected}
+            self._observe("pump.delivered", data)
+        return told.full
+
+    async def _repeats(self) -> bool:
+        """Fire repeated jobs, and rest no longer than to the next one's slot; whether more may be due now."""
+        fired = await repeat.fire_due(self._bus, self._queue)
+        if fired.jobs or fired.unreadable:
+            jobs = {name: list(ids) for name, ids in fired.jobs.items()}
+            self._observe("pump.fired", {"queue": self._queue, "jobs": jobs, "unreadable": list(fired.unreadable)})
+        until_slot_s = self._beat_s if fired.next_due_ms is None else fired.next_due_ms / 1000
+        self._rest_s = min(self._beat_s, until_slot_s)
+        return fired.full
 
 
 def ignore(name: str, data: dict[str, object]) -> None:

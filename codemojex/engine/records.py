@@ -16,6 +16,7 @@ from .ids import BrandedId
 
 Instant = datetime | int  # an aware datetime, or Unix milliseconds
 MAX_TAIL = 0x3FFFFF
+MAX_INSTANT_MS = 1 << 48
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -58,6 +59,8 @@ def unix_ms(instant: Instant) -> int:
         instant = (instant - _UNIX_EPOCH) // timedelta(milliseconds=1)
     if instant < 0:
         raise InvalidValue(f"instant {instant} ms lies before 1970")
+    if instant > MAX_INSTANT_MS:
+        raise InvalidValue(f"instant {instant} is out of range: use Unix milliseconds up to {MAX_INSTANT_MS}")
     return instant
 
 

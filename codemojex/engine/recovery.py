@@ -36,8 +36,8 @@ async def recover(
     """
     if not 1 <= limit <= 500:
         raise InvalidValue(f"limit={limit} is out of range: use 1 to 500")
-    if max_stalled < 1:
-        raise InvalidValue(f"max_stalled={max_stalled} is out of range: use 1 or more")
+    if not 1 <= max_stalled <= 1_000_000:
+        raise InvalidValue(f"max_stalled={max_stalled} is out of range: use 1 to 1000000")
     only = "" if lane is None else ids.require(lane)
     prefix = keyspace.of(queue).prefix
     waiting, dead = await bus.run(ENGINE.script("recover"), (prefix,), (limit, max_stalled, only))

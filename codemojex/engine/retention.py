@@ -101,8 +101,8 @@ async def clear_archived(bus: Connector, queue: str, name: str) -> None:
 
 def _threshold(window: MaxLen | MinId) -> tuple[str, str]:
     if isinstance(window, MaxLen):
-        if window.n < 0:
-            raise InvalidValue(f"maxlen {window.n} is negative")
+        if not 0 <= window.n <= ids.MAX_SNOWFLAKE:
+            raise InvalidValue(f"maxlen {window.n} is out of range: use 0 to {ids.MAX_SNOWFLAKE}")
         return "maxlen", str(window.n)
     if isinstance(window.start, str):
         return "minid", ids.parse(ids.require(window.start, "EVT")).stream_id

@@ -62,6 +62,18 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
+class Fragment:
+    """What the header of a shared fragment says."""
+
+    name: str
+    summary: str
+    keys: str
+    args: str
+    returns: str
+    refuses: str
+
+
+@dataclass(frozen=True, slots=True)
 class Library:
     """The Lua commands of one package: `<package>/lua/*.lua` and its fragments in `lua/include/`."""
 
@@ -78,6 +90,15 @@ class Library:
             for entry in (files(self.package) / "lua").iterdir()
             if entry.name.endswith(".lua")
         )
+
+    def fragments(self) -> list[Fragment]:
+        """Every fragment of the package, by name; commands' headers refer to them."""
+        names = [entry.name.removesuffix(".lua") for entry in (files(self.package) / "lua" / "include").iterdir()]
+        headers = [(name, _parse(f"include/{name}", _read(self.package, f"include/{name}.lua"))[0]) for name in names]
+        return [
+            Fragment(name, h["summary"], h["Keys"], h["Args"], h["Returns"], h["Refuses"])
+            for name, h in sorted(headers, key=lambda header: header[0])
+        ]
 
     def body(self, name: str) -> EffectBody:
         """The effect kept in `lua/effect/<name>.lua`, its includes expanded."""

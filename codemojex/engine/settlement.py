@@ -8,24 +8,26 @@ when it fails, its job is not settled. A verdict is a value; the verbs for a sin
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from . import claims, keyspace
+from . import claims, ids, keyspace
 from .backoff import DEFAULT, Backoff, Fixed
 from .claims import Claimed
 from .connector import Arg, Connector
 from .effects import Effect, EffectBody
 from .errors import EffectFailed, InvalidValue, StaleToken
+from .jobs import MAX_PAYLOAD
 from .outcome import Complete, Delay, Discard, GiveBack, Outcome, Park, Retry
 from .scripts import ENGINE
 
 CHUNK = 200
 MAX_ATTEMPTS = 3
 MAX_ERROR = 2000
+_HEAD = 6  # arguments of the settle script before those of effects and results
 State = Literal["completed", "scheduled", "dead", "pending"]
 
 
@@ -66,11 +68,23 @@ SettleVerdict = Settled | Stale | Gone | EffectFailure
 
 
 @dataclass(frozen=True, slots=True)
+class Renewed:
+    """Which leases could not be renewed, and which jobs somebody asked to cancel: id to reason."""
+
+    lost: Sequence[str]
+    cancelled: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """What counts for a retried job whose row says nothing of its own."""
 
     max_attempts: int = MAX_ATTEMPTS
     backoff: Backoff = DEFAULT
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_attempts <= 1_000_000:
+            raise InvalidValue(f"max_attempts={self.max_attempts} is out of range: use 1 to 1000000")
 
 
 _POLICY = Policy()
@@ -127,9 +141,10 @@ async def complete(
     effect: Effect | None = None,
     *,
     effects: Sequence[EffectBody] = (),
+    result: bytes | None = None,
 ) -> Settled | Gone:
-    """End the job for good. Raises StaleToken, EffectFailed."""
-    return await _one(bus, queue, Settlement(job_id, token, Complete(effect=effect)), effects)
+    """End the job for good; its parent in a flow is given `result`. Raises StaleToken, EffectFailed."""
+    return await _one(bus, queue, Settlement(job_id, token, Complete(result, effect)), effects)
 
 
 async def retry(
@@ -154,20 +169,30 @@ async def delay(bus: Connector, queue: str, job_id: str, token: str, ms: int) ->
 
 async def extend(bus: Connector, queue: str, job_id: str, token: str, lease_ms: int) -> bool:
     """Renew a lease from now on; False when the job is gone. Raises StaleToken when it is not held under `token`."""
-    verdict = (await _extend(bus, queue, [(job_id, token)], lease_ms))[0]
+    verdict = (await _extend(bus, queue, [(ids.require(job_id), token)], lease_ms))[0]
     if verdict == b"stale":
         raise StaleToken(f"EMQSTALE {job_id} is not active under token {token}")
-    return verdict == b"ok"
+    return verdict != b"gone"
 
 
 async def extend_many(bus: Connector, queue: str, leases: Sequence[tuple[str, str]], lease_ms: int) -> list[str]:
     """Renew many leases, pairs of job id and token; the ids that are not held any more."""
+    return [*(await renew_many(bus, queue, leases, lease_ms)).lost]
+
+
+async def renew_many(bus: Connector, queue: str, leases: Sequence[tuple[str, str]], lease_ms: int) -> Renewed:
+    """`extend_many` that also says which of the renewed jobs somebody asked to cancel."""
     lost: list[str] = []
+    cancelled: dict[str, str] = {}
     for i in range(0, len(leases), claims.MAX_CLAIM):
         part = leases[i : i + claims.MAX_CLAIM]
         verdicts = await _extend(bus, queue, part, lease_ms)
-        lost += [job_id for (job_id, _), verdict in zip(part, verdicts, strict=True) if verdict != b"ok"]
-    return lost
+        for (job_id, _), verdict in zip(part, verdicts, strict=True):
+            if verdict.startswith(b"cancel:"):
+                cancelled[job_id] = verdict[len(b"cancel:") :].decode(errors="replace")
+            elif verdict != b"ok":
+                lost.append(job_id)
+    return Renewed(lost, cancelled)
 
 
 async def _extend(bus: Connector, queue: str, leases: Sequence[tuple[str, str]], lease_ms: int) -> list[bytes]:
@@ -193,6 +218,10 @@ def check(queue: str, outcome: Outcome, effects: Sequence[EffectBody]) -> None:
 
     A batch is refused whole for one such outcome, so who settles for others checks each of them first.
     """
+    if isinstance(outcome, Complete) and isinstance(outcome.result, bytes) and len(outcome.result) > MAX_PAYLOAD:
+        raise InvalidValue(
+            f"a result has {len(outcome.result)} bytes, the limit is {MAX_PAYLOAD}: keep it elsewhere and pass its key"
+        )
     match outcome:
         case Complete(effect=Effect() as effect):
             if all(body.name != effect.name for body in effects):
@@ -215,7 +244,7 @@ def _call(
     policy: Policy,
     claim: tuple[int, int, int] = (0, 0, 0),
 ) -> tuple[list[str], list[Arg]]:
-    """KEYS and ARGV of the settle script: the items as one message, the effects' keys and arguments behind."""
+    """KEYS and ARGV of the settle script: one message of items; results, and effects' keys and arguments, behind."""
     keys: list[str] = [keyspace.of(queue).prefix]
     tail: list[Arg] = []
     message: list[list[Any]] = []
@@ -230,13 +259,16 @@ def _item(item: Settlement, keys: list[str], tail: list[Arg]) -> list[Any]:  # a
     job_id, token, outcome = item
     match outcome:
         case Complete():
-            effect = outcome.effect
+            effect, result = outcome.effect, None
+            if isinstance(outcome.result, bytes):
+                result = len(tail) + _HEAD + 1
+                tail.append(outcome.result)
             if effect is None:
-                return [job_id, token, "complete"]
-            place = [effect.name, len(keys) + 1, len(effect.keys), len(tail) + 7, len(effect.args)]
+                return [job_id, token, "complete"] if result is None else [job_id, token, "complete", result]
+            place = [effect.name, len(keys) + 1, len(effect.keys), len(tail) + _HEAD + 1, len(effect.args)]
             keys += effect.keys
             tail += effect.args
-            return [job_id, token, "complete", None, None, None, *place]
+            return [job_id, token, "complete", result, None, None, *place]
         case Retry(error, delay_ms):
             return [job_id, token, "retry", _text(error), delay_ms, random.random()]
         case Delay(ms):

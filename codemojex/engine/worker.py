@@ -8,20 +8,22 @@ within the grace, gives the rest back with no failure charged. The worker does n
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from . import keyspace, settlement
+from . import cancel, events, keyspace, settlement
 from .backoff import Backoff, Exponential
 from .claims import MAX_CLAIM
 from .connector import Connector
-from .errors import ConnectionFault, InvalidValue, ServerError
+from .errors import ConnectionFault, InvalidValue, ServerError, WorkCancelled
 from .jobs import Job
-from .outcome import Complete, GiveBack, Outcome, Retry
+from .middleware import Middleware, wrap
+from .outcome import Complete, Delay, Discard, GiveBack, Outcome, Retry
 from .pump import Observe, Pump, ignore
 from .scripts import EffectBody
-from .settlement import EffectFailure, Policy, Settlement, SettleVerdict
+from .settlement import EffectFailure, Policy, Settled, Settlement, SettleVerdict
 from .waiting import reconnect_s, wait
 
 _FULL_PAUSE_MS = 500  # until a server without memory is asked again
@@ -37,7 +39,9 @@ class WorkerOptions:
 
     `concurrency` jobs at a time; leases of `lease_ms`, renewed at a third; `grace_ms` to finish at a stop; a failed
     job is tried `max_attempts` times, `backoff` apart, unless its row says otherwise; an idle worker looks again
-    after `beat_ms` at the latest; with `pump` it promotes and recovers as well.
+    after `beat_ms` at the latest; with `pump` it promotes and recovers as well. With `publish` it tells listeners
+    what became of each job; with `hear_cancels` it listens for requests to cancel (otherwise it sees them when it
+    renews the lease).
     """
 
     concurrency: int = 16
@@ -48,6 +52,8 @@ class WorkerOptions:
     backoff: Backoff = field(default_factory=Exponential)
     beat_ms: int = 5_000
     pump: bool = True
+    publish: bool = False
+    hear_cancels: bool = False
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "lease_ms", "max_attempts", "max_stalled", "beat_ms"):
@@ -64,6 +70,7 @@ class _Running:
     job: Job
     task: asyncio.Task[None] | None = None
     lost: bool = False
+    cancel: cancel.CancelToken = field(default_factory=cancel.CancelToken)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -83,17 +90,19 @@ class Worker:
         options: WorkerOptions | None = None,
         effects: Sequence[EffectBody] = (),
         observe: Observe | None = None,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         """Give either `handler`, called per job, or `batch_handler`, called with all jobs of one claim.
 
         A handler returns an outcome, None meaning `Complete()`; whatever it raises is a failure of its jobs.
         `effects` are the bodies that outcomes may name. `observe(event, data)` hears claims, settlements and faults.
+        `middleware` surrounds every call of the handler, the first outermost.
         """
         if (handler is None) == (batch_handler is None):
             raise InvalidValue("a worker takes either handler or batch_handler")
         self._bus = bus
         self._queue = queue
-        self._handler = batch_handler or _one_by_one(handler)
+        self._handler = wrap(batch_handler or _one_by_one(handler), middleware)
         self._batch = batch_handler is not None
         self._options = options or WorkerOptions()
         self._effects = tuple(effects)
@@ -114,16 +123,22 @@ class Worker:
 
     async def run(self) -> None:
         """Work until `stop`. Cancelling `run` ends at once: leases lapse and others recover the jobs."""
+        began = time.monotonic()
+        self._observe("worker.started", {"queue": self._queue, "concurrency": self._options.concurrency})
         pump = Pump(self._bus, self._queue, max_stalled=self._options.max_stalled, observe=self._observe)
         async with asyncio.TaskGroup() as tasks:
             background = [tasks.create_task(self._renew()), tasks.create_task(self._listen())]
             if self._options.pump:
                 background.append(tasks.create_task(pump.run()))
+            if self._options.hear_cancels:
+                background.append(tasks.create_task(self._hear_cancels()))
             async with asyncio.TaskGroup() as handlers:
                 await self._work(handlers)
                 await self._finish()
             for task in background:
                 task.cancel()
+        uptime_ms = int((time.monotonic() - began) * 1000)
+        self._observe("worker.stopped", {"queue": self._queue, "uptime_ms": uptime_ms})
 
     # claiming and settling
 
@@ -159,6 +174,8 @@ class Worker:
             self._finished = batch + self._finished  # the fence makes a second try harmless
             raise
         self._settled(batch, verdicts)
+        if self._options.publish:
+            await self._publish(batch, verdicts)
         if claimed.jobs:
             self._observe("worker.claimed", {"queue": self._queue, "jobs": len(claimed.jobs)})
             self._start(handlers, claimed.jobs)
@@ -183,6 +200,13 @@ class Worker:
                 self._finish_later(item.job_id, item.token, Retry(f"effect failed: {verdict.reason}"))
             # What else cannot be settled stays in flight: its lease lapses, and recoveries are capped.
 
+    async def _publish(self, batch: Sequence[Settlement], verdicts: Sequence[SettleVerdict]) -> None:
+        texts = [_event(item, v) for item, v in zip(batch, verdicts, strict=True) if isinstance(v, Settled)]
+        try:
+            await events.publish_many(self._bus, self._queue, [text for text in texts if text])
+        except (ConnectionFault, ServerError) as error:  # events are told at most once
+            self._observe("worker.fault", {"queue": self._queue, "error": str(error)})
+
     def _start(self, handlers: asyncio.TaskGroup, jobs: Sequence[Job]) -> None:
         for group in [list(jobs)] if self._batch else [[job] for job in jobs]:
             entries = [_Running(job) for job in group]
@@ -196,6 +220,7 @@ class Worker:
     async def _handle(self, entries: list[_Running]) -> None:
         jobs = [entry.job for entry in entries]
         outcomes: Sequence[Outcome | None]
+        cancel.hold({entry.key: entry.cancel for entry in entries})
         try:
             async with asyncio.timeout(_timeout_s(jobs)):
                 outcomes = await self._handler(jobs)
@@ -204,7 +229,9 @@ class Worker:
             for outcome in outcomes:
                 settlement.check(self._queue, outcome or Complete(), self._effects)
         except asyncio.CancelledError:
-            outcomes = [GiveBack()] * len(jobs)
+            outcomes = [_interrupted(entry) for entry in entries]
+        except WorkCancelled as error:  # the raising form of a token's check
+            outcomes = [_interrupted(entry, str(error)) for entry in entries]
         except Exception as error:  # one bad job never stops the loop; its row keeps the error
             self._observe("worker.failed", {"queue": self._queue, "jobs": [job.id for job in jobs], "error": error})
             outcomes = [Retry(f"{type(error).__name__}: {error}"[:_ERROR_TEXT])] * len(jobs)
@@ -232,20 +259,41 @@ class Worker:
             if not held:
                 continue
             try:
-                lost = await settlement.extend_many(self._bus, self._queue, held, self._options.lease_ms)
+                renewed = await settlement.renew_many(self._bus, self._queue, held, self._options.lease_ms)
             except (ConnectionFault, ServerError) as error:
                 self._observe("worker.fault", {"queue": self._queue, "error": str(error)})
                 continue
             for key in held:
-                if key[0] in lost and key in self._running:
-                    self._lose(self._running[key])
+                entry = self._running.get(key)
+                if entry and key[0] in renewed.lost:
+                    self._lose(entry)
+                elif entry and key[0] in renewed.cancelled:
+                    self._cancel(entry, renewed.cancelled[key[0]])
 
     def _lose(self, entry: _Running) -> None:
         entry.lost = True
         self._observe("worker.lease_lost", {"queue": self._queue, "job": entry.job.id})
+        self._interrupt(entry, "the lease was lost: another worker has the job")
+
+    def _cancel(self, entry: _Running, reason: str) -> None:
+        if entry.cancel.check() is None:
+            entry.cancel.cancel(reason)
+            self._observe("worker.cancelled", {"queue": self._queue, "job": entry.job.id, "reason": reason})
+            self._interrupt(entry, f"cancelled: {reason}")
+
+    def _interrupt(self, entry: _Running, why: str) -> None:
+        """Cancel a handler's task once none of its jobs is wanted any more."""
         mates = [other for other in self._running.values() if other.task is entry.task]
-        if entry.task and all(mate.lost for mate in mates):
-            entry.task.cancel("the lease was lost: another worker has the job")
+        if entry.task and all(mate.lost or mate.cancel.check() is not None for mate in mates):
+            entry.task.cancel(why)
+
+    async def _hear_cancels(self) -> None:
+        """Act on requests to cancel as soon as they are published; the renewal of leases finds what is missed here."""
+        async with contextlib.aclosing(events.subscribe(self._bus, self._queue)) as heard:
+            async for event in heard:
+                if event.name == cancel.EVENT:
+                    for entry in [e for e in self._running.values() if e.job.id == event.job]:
+                        self._cancel(entry, event.data.get("reason", "cancelled"))
 
     async def _listen(self) -> None:
         """Turn wake tokens into `changed` while the worker is hungry; hand on a token that came too late."""
@@ -292,6 +340,8 @@ class Worker:
                     self._bus, self._queue, batch, effects=self._effects, policy=self._policy
                 )
                 self._settled(batch, verdicts)
+                if self._options.publish:
+                    await self._publish(batch, verdicts)
             except (ConnectionFault, ServerError) as error:
                 self._finished = batch + self._finished
                 faults += 1
@@ -308,6 +358,24 @@ def _one_by_one(handler: Handler | None) -> BatchHandler:
         return [await handler(jobs[0])]
 
     return handle
+
+
+def _interrupted(entry: _Running, reason: str | None = None) -> Outcome:
+    """What a cancelled handler leaves: a cancelled job dies, any other goes back as if never claimed."""
+    reason = entry.cancel.check() or reason
+    return GiveBack() if reason is None else Discard(f"cancelled: {reason}")
+
+
+def _event(item: Settlement, verdict: Settled) -> bytes | None:
+    match item.outcome:
+        case Complete():
+            return events.encode("completed", item.job_id)
+        case Retry(error=error) | Discard(error=error):
+            return events.encode("failed", item.job_id, error=error[:_ERROR_TEXT], state=verdict.state)
+        case Delay():
+            return events.encode("delayed", item.job_id)
+        case _:
+            return None
 
 
 def _timeout_s(jobs: Sequence[Job]) -> float | None:

@@ -164,6 +164,9 @@ async def test_a_cancelled_wait_leaves_a_usable_connection(start_valkey: Start, 
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
+    async with asyncio.timeout(5):  # until then the server would serve the one that left
+        while b"blocked_clients:0" not in await bus.execute("INFO", "clients"):
+            await asyncio.sleep(0.01)
     await bus.execute("RPUSH", "k", "v")
     assert await bus.blocking("BLPOP", "k", 1, wait_s=1) == [b"k", b"v"]
 

@@ -41,15 +41,7 @@ class ValkeyServer:
     def start(self) -> ValkeyServer:
         """Start the server and wait until it answers PING."""
         self.socket_path.unlink(missing_ok=True)
-        command = [str(get_binary_path()), "--port", "0", "--unixsocket", str(self.socket_path)]
-        command += ["--dir", str(self.directory), "--save", "", "--maxmemory-policy", "noeviction"]
-        command += [
-            "--appendonly",
-            "yes" if self._aof else "no",
-            "--logfile",
-            str(self.directory / "log"),
-            *self._options,
-        ]
+        command = self.command()
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         # Ends the server when this process is killed: the pipe closes with it.
         guard = ["sh", "-c", 'cat >/dev/null; kill -9 "$0"', str(self._process.pid)]
@@ -63,6 +55,17 @@ class ValkeyServer:
                 )
             time.sleep(0.01)
         return self
+
+    @property
+    def program(self) -> str:
+        return str(get_binary_path())
+
+    def command(self) -> list[str]:
+        """What is started; a later option wins over an earlier one."""
+        command = [self.program, "--port", "0", "--unixsocket", str(self.socket_path)]
+        command += ["--dir", str(self.directory), "--save", "", "--maxmemory-policy", "noeviction"]
+        command += ["--appendonly", "yes" if self._aof else "no", "--logfile", str(self.directory / "log")]
+        return [*command, *self._options]
 
     def pause(self) -> None:
         """Stop the process without ending it: clients see a server that never answers."""

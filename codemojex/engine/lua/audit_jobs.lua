@@ -1,11 +1,21 @@
---- audit_jobs: compare some jobs' rows with the sets they stand in, and set them right if asked
+--- audit_jobs: compare some jobs' rows with the sets they stand in, and a parent's counter with what it heard of its
+---   children; set them right if asked
 --- Keys: P
 --- Args: repair (1 or 0), lane of the ids whose rows may be gone ('' for none), then at most 500 ids
 --- Returns: flat list of id, what is wrong
 --- Refuses: nothing
---- Include: now, lane_visit
+--- Include: now, lane_visit, flow
 local P, repair = KEYS[1], ARGV[1] == '1'
 local found = {}
+-- What is wrong with a parent that waits, and how many children it should wait for.
+local function outstanding(row)
+  local left, count = redis.call('GET', row .. ':dependencies'), redis.call('HGET', row, 'children')
+  if not left then return 'row: waits for children, but counts none', 0 end
+  local heard = redis.call('HLEN', row .. ':processed') + redis.call('HLEN', row .. ':unsuccessful')
+  local expected = count and count - heard or tonumber(left)
+  if expected == tonumber(left) and expected > 0 then return nil end
+  return 'row: counts ' .. left .. ' children to wait for, there are ' .. expected, expected
+end
 local STATE = { active = 'active', schedule = 'scheduled', dead = 'dead', pending = 'pending' }
 for i = 3, #ARGV do
   local id = ARGV[i]
@@ -30,7 +40,14 @@ for i = 3, #ARGV do
   elseif state and group and place == 'pending' then
     what = 'row: stands in the flat backlog, but belongs to lane ' .. group
   end
-  if what then
+  local left
+  if not what and state == 'awaiting_children' and not place then what, left = outstanding(row) end
+  if left then
+    found[#found + 1] = id
+    found[#found + 1] = what
+    if repair and left > 0 then redis.call('SET', row .. ':dependencies', left) end
+    if repair and left <= 0 then flow_release(P, id) end
+  elseif what then
     found[#found + 1] = id
     found[#found + 1] = what
     if repair then

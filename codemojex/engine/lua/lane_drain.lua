@@ -6,7 +6,7 @@
 --- Include: lane_visit, erase
 local P, g = KEYS[1], ARGV[1]
 local ids = redis.call('ZPOPMIN', P .. 'g:' .. g .. ':pending', ARGV[2])
-for i = 1, #ids, 2 do erase(P, ids[i]) end
 lane_visit(P, g)
 lane_freed(P, g, lane_active(P, g), false)
+for i = 1, #ids, 2 do erase(P, ids[i]) end
 return #ids / 2

@@ -11,7 +11,7 @@ if ARGV[1] ~= '1' and redis.call('EXISTS', P .. 'active') == 1 then
 end
 local function empty(set)
   local ids = budget > 0 and redis.call('ZPOPMIN', set, budget) or {}
-  for i = 1, #ids, 2 do erase(P, ids[i]) end
+  for i = 1, #ids, 2 do erase(P, ids[i], true) end
   budget = budget - #ids / 2
 end
 for _, set in ipairs({ 'active', 'pending', 'schedule', 'dead' }) do empty(P .. set) end
@@ -39,7 +39,8 @@ if budget <= 0 then return 1 end
 for _, name in ipairs(redis.call('ZRANGE', P .. 'repeat', 0, -1)) do redis.call('DEL', P .. 'repeat:' .. name) end
 for _, name in ipairs({
   'metrics:completed', 'metrics:failed', 'metrics:completed:data', 'metrics:failed:data', 'glimit', 'gweight', 'grate',
-  'defaulted', 'credit', 'turns', 'wake', 'limiter', 'repeat', 'flow:outbox', 'meta',
+  'defaulted', 'credit', 'turns', 'wake', 'limiter', 'repeat', 'flow:outbox', 'flow:sent', 'flow:rejected',
+  'meta',
 }) do
   redis.call('DEL', P .. name)
 end

@@ -9,14 +9,14 @@ local max_stalled, only = tonumber(ARGV[2]), ARGV[3]
 local back, dead = {}, {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'active', '-inf', now_ms(), 'LIMIT', 0, ARGV[1])) do
   local row = P .. 'job:' .. id
-  local state, g = unpack(redis.call('HMGET', row, 'state', 'group'))
+  local state, g, parent = unpack(redis.call('HMGET', row, 'state', 'group', 'parent'))
   if only == '' or g == only then redis.call('ZREM', P .. 'active', id) end
   if state and (only == '' or g == only) then
     local active, was_full
     if g then active, was_full = release(P, g) end
     if redis.call('HINCRBY', row, 'stalled', 1) >= max_stalled then
-      bury(P, id, 'stalled')
       if g then lane_freed(P, g, active, was_full) end
+      bury(P, id, 'stalled', parent)
       dead[#dead + 1] = id
     else
       redis.call('HSET', row, 'state', 'pending')

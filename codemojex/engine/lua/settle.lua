@@ -1,9 +1,10 @@
 --- settle: end many attempts, each under its token, and claim for the free places in the same step
 --- Keys: P, then the keys of every effect
 --- Args: items (msgpack: lists {id, token, kind, a, b, c, effect, first key, keys, first arg, args}), max_attempts,
----   backoff, n (0: claim nothing), lease_ms, max_bytes, then the args of every effect
+---   backoff, n (0: claim nothing), lease_ms, max_bytes, then the args of every effect and the results: a of a
+---   completion says where its result stands
 --- Returns: now, a flat list of verdict, detail, reply per item (see settle_one), the claim (see claim)
---- Refuses: nothing
+--- Refuses: nothing; READONLY, NOREPLICAS and MISCONF of a server that takes no writes
 --- Include: now, admit_one, mint_event, append_events, claim, settle_one
 local P = KEYS[1]
 local now = now_ms()
@@ -22,10 +23,14 @@ local function run_effect(item)
   return type(reply) == 'table' and tostring(reply.err) or tostring(reply)
 end
 
+local NOT_NOW = { READONLY = true, NOREPLICAS = true, MISCONF = true }
 local out, done, batch = {}, 0, { ids = {}, names = {}, seats = {} }
 for _, item in ipairs(cmsgpack.unpack(ARGV[1])) do
+  if item[3] == 'complete' and item[4] then item[4] = ARGV[item[4]] end
   local ok, verdict, detail, reply = pcall(settle_one, P, now, item, run_effect, tonumber(ARGV[2]), ARGV[3], batch)
   if not ok then verdict, detail = 'effect_failed', type(verdict) == 'table' and verdict.err or tostring(verdict) end
+  -- A server that takes no writes refuses the first one of the script: nothing is settled, and no job is to blame.
+  if verdict == 'effect_failed' and NOT_NOW[tostring(detail):match('^%u+')] then return redis.error_reply(detail) end
   local i = #out
   out[i + 1], out[i + 2], out[i + 3] = verdict, detail or false, reply or false
   if detail == 'completed' then done = done + 1 end

@@ -1,9 +1,10 @@
 --- admit_one: take one job into the queue, once
 --- Keys: P
 --- Args: now (ms), spec: id, payload, lane, due (ms) or delay (ms), max_attempts, backoff, timeout, expires (ms),
----   dedup, window (ms), release ('window' or 'claim'); all but id and payload may be nil
---- Returns: code, holder: 'enqueued', 'scheduled'; 'duplicate' or 'conflict' (same id, other payload) with the id that
----   holds the place; 'kind' when the id is not a JOB. Only the first two write anything.
+---   dedup, window (ms), release ('window' or 'claim'), trace, parent, parent_queue, policy ('fp' or 'id'), children: the job
+---   waits for so many; all but id and payload may be nil
+--- Returns: code, holder: 'enqueued', 'scheduled', 'held' (until its children end); 'duplicate' or 'conflict' (same id, other payload) with the id that
+---   holds the place; 'kind' when the id is not a JOB. Only the first three write anything.
 --- Refuses: nothing: callers in scripts of their own check the code before their first write, or write afterwards
 --- Include: ring, schedule_at
 local function admit_one(P, now, spec)
@@ -19,7 +20,8 @@ local function admit_one(P, now, spec)
     if holder then return 'duplicate', holder end
     redis.call('SET', de, id, 'PX', spec.window + math.max(0, (due or now) - now))
   end
-  local fields = { 'state', due and 'scheduled' or 'pending', 'attempts', '0', 'payload', spec.payload }
+  local first = spec.children and 'awaiting_children' or due and 'scheduled' or 'pending'
+  local fields = { 'state', first, 'attempts', '0', 'payload', spec.payload }
   local function with(name, value)
     if value then
       fields[#fields + 1] = name
@@ -32,9 +34,18 @@ local function admit_one(P, now, spec)
   with('timeout_ms', spec.timeout)
   with('expires_at', spec.expires)
   with('dedup', spec.dedup)
+  with('trace', spec.trace)
   if spec.release ~= 'claim' then with('dedup_ms', spec.window) end
+  with('parent', spec.parent)
+  with('parent_queue', spec.parent_queue)
+  with('parent_policy', spec.policy)
+  with('children', spec.children)
   redis.call('HSET', row, unpack(fields))
-  if due then
+  if spec.children then
+    redis.call('DEL', row .. ':processed', row .. ':failed', row .. ':unsuccessful') -- an earlier life may have left them
+    redis.call('SET', row .. ':dependencies', string.format('%.0f', spec.children))
+    return 'held', id
+  elseif due then
     schedule_at(P, id, due)
     return 'scheduled', id
   elseif spec.lane then

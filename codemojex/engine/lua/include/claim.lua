@@ -57,7 +57,7 @@ local function claim(P, now, n, lease_ms, max_bytes, mode)
   local c = {
     now = now, lease_ms = lease_ms, max_bytes = max_bytes, want = want, served = 0, bytes = 0, steps = 0,
     max_steps = 2 * n + 200, jobs = { 0, -1, 0 }, active = {}, meta = m, hashes = {}, heads = {}, head = 0, back = {},
-    lanes = {}, seats = {}, kinds = {}, ring = 0, flat = 0, whole = mode == 'whole',
+    lanes = {}, seats = {}, kinds = {}, dead = {}, ring = 0, flat = 0, whole = mode == 'whole',
     one_lane = mode == 'lane' or mode == 'whole',
   }
   if want > 0 then claim_rota(P, c, mode) end
@@ -73,6 +73,8 @@ local function claim(P, now, n, lease_ms, max_bytes, mode)
     -- Work is left and this worker is full: the next parked one comes, and it calls the one after.
     if left and full and redis.call('EXISTS', P .. 'wake') == 0 then wake(P) end
   end
+  -- Parents may have lanes of their own: they are told when the rota stands in the ring again.
+  for _, d in ipairs(c.dead) do pcall(flow_failed, P, d[1], flow_link(P, d[1], d[2]), d[3]) end
   if full then return c.jobs end
   if c.served >= units then c.jobs[1] = limited_for(P, now, m) end
   c.jobs[2] = c.steps >= c.max_steps and 1 or next_due(P, now)

@@ -1,22 +1,24 @@
 --- hand_out: turn one waiting id into a job in flight
 --- Keys: P
---- Args: id, g (nil for a flat job), c: the claim under way {now, lease_ms, jobs, active, bytes}
+--- Args: id, g (nil for a flat job), c: the claim under way {now, lease_ms, jobs, active, bytes, dead}
 --- Returns: hand_out(P, id, g, c) -> true when the job went out; an id without a readable row is dropped, an expired
----   job dies
+---   or cancelled job dies; its parent is told at the end of the claim, see c.dead
 --- Refuses: nothing
 --- Include: bury, dedup
-local MORE = { 'expires_at', 'failures', 'stalled', 'timeout_ms', 'dedup', 'dedup_ms' }
+local MORE = { 'expires_at', 'failures', 'stalled', 'timeout_ms', 'dedup', 'dedup_ms', 'cancel', 'parent' }
 
 local function hand_out_row(P, id, g, c)
   local row = P .. 'job:' .. id
   local attempts, payload = unpack(redis.call('HMGET', row, 'attempts', 'payload'))
   if not attempts then return false end
-  local expires, failures, stalled, timeout, dedup, dedup_ms
+  local expires, failures, stalled, timeout, dedup, dedup_ms, cancel, parent
   if redis.call('HLEN', row) > (g and 4 or 3) then -- a plain row has no more than the contract's fields
-    expires, failures, stalled, timeout, dedup, dedup_ms = unpack(redis.call('HMGET', row, unpack(MORE)))
+    expires, failures, stalled, timeout, dedup, dedup_ms, cancel, parent = unpack(redis.call('HMGET', row, unpack(MORE)))
   end
-  if expires and (tonumber(expires) or 0) <= c.now then
-    bury(P, id, 'expired')
+  local ended = expires and (tonumber(expires) or 0) <= c.now and 'expired' or cancel and 'cancelled: ' .. cancel
+  if ended then
+    bury(P, id, ended)
+    if parent then c.dead[#c.dead + 1] = { id, parent, ended } end
     if dedup and not dedup_ms then dedup_free(P, dedup, id) end
     return false
   end

@@ -1,8 +1,8 @@
 --- settle_one: end one attempt of one job, under its token
 --- Keys: P
 --- Args: now, item: {id, token, kind, x, y, z}, run_effect: called after the fence and before the first write; kinds
----   are complete, retry (error, delay ms or nil, chance), delay (ms, due ms or nil), park (ms), discard (error),
----   give_back; max_attempts and backoff count where the row has none of its own; b: {ids, names, seats} of the batch
+---   are complete (result for the parent or nil), retry (error, delay ms or nil, chance), delay (ms, due ms or nil),
+---   park (ms), discard (error), give_back; max_attempts and backoff count where the row has none of its own; b: {ids, names, seats} of the batch
 --- Returns: settle_one(...) -> verdict, detail, reply: 'settled' with the new state and the effect's reply, 'stale',
 ---   'gone', 'effect_failed' with the reason
 --- Refuses: nothing: the verdict is a value, so that one bad item spoils no other
@@ -35,7 +35,8 @@ end
 local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
   local id, token, kind = item[1], item[2], item[3]
   local row = P .. 'job:' .. id
-  local attempts, state, g, dedup_ms = unpack(redis.call('HMGET', row, 'attempts', 'state', 'group', 'dedup_ms'))
+  local attempts, state, g, dedup_ms, parent, children =
+    unpack(redis.call('HMGET', row, 'attempts', 'state', 'group', 'dedup_ms', 'parent', 'children'))
   if not attempts then return 'gone' end
   if attempts ~= token or (state ~= 'active' and state ~= 'pending') then return 'stale' end
   local failure, reply = run_effect(item)
@@ -59,10 +60,13 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
     due = now + item[4]
   end
   local after = kind == 'complete' and 'completed' or error_text and 'dead' or due and 'scheduled' or 'pending'
+  local link = parent and after == 'completed' and flow_link(P, id, parent)
   local dedup = dedup_ms and redis.call('HGET', row, 'dedup')
 
   -- The row before the rest: a server without memory refuses the first write, and nothing has happened yet.
-  if after == 'completed' then
+  if after == 'completed' and children then
+    redis.call('DEL', row, row .. ':dependencies', row .. ':processed', row .. ':failed', row .. ':unsuccessful')
+  elseif after == 'completed' then
     redis.call('DEL', row)
   else
     redis.call('HSET', row, 'state', after)
@@ -73,7 +77,7 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
     redis.call('LREM', P .. 'ring', -1, g) -- it was served a moment ago: the search starts at the tail
   end
   if after == 'dead' then
-    bury(P, id, error_text)
+    bury(P, id, error_text, parent)
   elseif after == 'scheduled' then
     schedule_at(P, id, due)
   elseif after == 'pending' and g then
@@ -82,6 +86,7 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
     redis.call('ZADD', P .. 'pending', 0, id)
     wake(P)
   end
+  if link then flow_done(P, id, link, item[4] or id) end
   if dedup then dedup_keep(P, dedup, id, dedup_ms + math.max(0, (due or now) - now)) end
   return 'settled', after, reply
 end

@@ -1,0 +1,99 @@
+"""Where servers are: the addresses that people write, as data.
+
+One server, the nodes of a cluster, or the Sentinels that know the primary of a service. Nothing is connected here.
+An error never shows the address itself, which may hold a password.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode
+
+from .errors import InvalidValue
+
+_SINGLE = ("redis", "rediss", "valkey", "valkeys", "unix")
+_CLIENT = {"redis": "redis", "valkey": "redis", "rediss": "rediss", "valkeys": "rediss", "unix": "unix"}
+_MANY: dict[str, tuple[Kind, int]] = {"cluster": ("cluster", 6379), "sentinel": ("sentinel", 26379)}
+_WANTED = (
+    "the server URL must start with one of redis://, rediss://, valkey://, valkeys://, unix://, "
+    "cluster://, clusters://, sentinel://, sentinels://"
+)
+Kind = Literal["single", "cluster", "sentinel"]
+
+
+class Address(NamedTuple):
+    """A host and a port."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a URL says: the kind of topology, whom to ask about it, and how to speak to its servers."""
+
+    kind: Kind
+    single: str = ""  # the whole URL, in the client's words
+    seeds: tuple[Address, ...] = ()
+    service: str = ""
+    scheme: str = "redis"
+    login: str = ""  # `user:password@`, as it was written
+    seed_login: str = ""
+    tail: str = ""  # `/db?options`
+
+    def url(self, address: Address) -> str:
+        """The client's URL of a data server at `address`."""
+        return f"{self.scheme}://{self.login}{_written(address)}{self.tail}"
+
+    def seed_url(self, address: Address) -> str:
+        """The client's URL of whom to ask: a node of the cluster, or a Sentinel."""
+        if self.kind == "cluster":
+            return self.url(address)
+        options = self.tail.partition("?")[2]
+        return f"{self.scheme}://{self.seed_login}{_written(address)}/0{'?' if options else ''}{options}"
+
+
+def place(url: str) -> Place:
+    """Read a URL. Raises InvalidValue for another kind, or one that names no server."""
+    scheme, colon, rest = url.partition("://")
+    if not colon or scheme.removesuffix("s") not in _MANY:
+        if not colon or scheme not in _SINGLE:
+            raise InvalidValue(_WANTED)
+        return Place("single", single=f"{_CLIENT[scheme]}://{rest}")
+    kind, port = _MANY[scheme.removesuffix("s")]
+    rest, _, query = rest.partition("?")
+    authority, _, path = rest.partition("/")
+    login, at, hosts = authority.rpartition("@")
+    options = dict(parse_qsl(query))
+    seed_login = ""
+    if "sentinel_password" in options:
+        user = options.pop("sentinel_username", "")
+        seed_login = f"{quote(user, safe='')}:{quote(options.pop('sentinel_password'), safe='')}@"
+    service, _, database = path.partition("/") if kind == "sentinel" else ("", "", path)
+    if kind == "sentinel" and not service:
+        raise InvalidValue("the server URL names no service: write sentinel://host:port,host:port/service")
+    if kind == "cluster" and database not in ("", "0"):
+        raise InvalidValue("a cluster has database 0 only: write cluster://host:port,host:port")
+    return Place(
+        kind,
+        seeds=tuple(_address(part, port) for part in hosts.split(",")),
+        service=service,
+        scheme="rediss" if scheme.endswith("s") else "redis",
+        login=login + at,
+        seed_login=seed_login,
+        tail=f"/{database or 0}" + (f"?{urlencode(options)}" if options else ""),
+    )
+
+
+def _address(text: str, default: int) -> Address:
+    host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
+    if not colon:
+        host, port = text, str(default)
+    if not host or not port.isdigit() or not 0 < int(port) < 65536 or (":" in host and not host.startswith("[")):
+        raise InvalidValue("the server URL must list its servers as host:port,host:port")
+    return Address(host.strip("[]"), int(port))
+
+
+def _written(address: Address) -> str:
+    return f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"

@@ -1,0 +1,124 @@
+"""Trims streams on a beat, for those who ask for it.
+
+The policies live in the memory of this process; nothing of them is stored. A trim here is never forced: it stops at
+the archive's watermark and at the slowest consumer group, and says who held it. One stream whose trim fails is
+reported and skipped, the others have their turn. Two drivers with the same policies do no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from . import ids, keyspace, retention
+from .clock import Clock, SystemClock
+from .connector import Connector
+from .errors import EngineError, InvalidValue
+from .records import unix_ms
+from .retention import MaxLen, MinId, Trimmed
+from .waiting import wait
+
+MAX_POLICIES = 10_000
+MAX_AGE_MS = 100 * 366 * 86_400_000
+Observe = Callable[[str, dict[str, object]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class MaxAge:
+    """Keep records of the last `ms` milliseconds by the driver's clock; `approx` may keep a few more."""
+
+    ms: int
+    approx: bool = False
+
+    def window(self, now_ms: int) -> MinId:
+        """The window that this means at `now_ms`."""
+        return MinId(max(0, now_ms - self.ms), self.approx)
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPolicy:
+    """What to keep of one stream. `require_archived`: without a watermark the archive needs everything."""
+
+    queue: str
+    stream: str
+    window: MaxLen | MinId | MaxAge
+    require_archived: bool = False
+
+    def __post_init__(self) -> None:
+        keyspace.of(self.queue).stream(self.stream)
+        match self.window:
+            case MaxLen(n=n) if 0 <= n <= ids.MAX_SNOWFLAKE:
+                pass
+            case MaxAge(ms=ms) if 0 <= ms <= MAX_AGE_MS:
+                pass
+            case MinId(start=str() as first):
+                ids.require(first, "EVT")
+            case MinId(start=instant) if not isinstance(instant, str):
+                unix_ms(instant)
+            case _:
+                raise InvalidValue(f"{self.window!r} is no window: use MaxLen, MinId or MaxAge with a number from 0 on")
+
+
+class RetentionDriver:
+    """Applies `policies` every `tick_ms`. `await run()` until `stop()`; `sweep` is one turn."""
+
+    def __init__(
+        self,
+        bus: Connector,
+        policies: Sequence[RetentionPolicy],
+        *,
+        clock: Clock | None = None,
+        tick_ms: int = 1_000,
+        observe: Observe | None = None,
+    ) -> None:
+        if tick_ms < 1:
+            raise InvalidValue(f"tick_ms={tick_ms} is out of range: use 1 or more")
+        if len(policies) > MAX_POLICIES:
+            raise InvalidValue(f"{len(policies)} policies are too many: use at most {MAX_POLICIES}")
+        self._bus = bus
+        self._policies = tuple(policies)
+        self._clock = clock or SystemClock()
+        self._tick_s = tick_ms / 1000
+        self._observe = observe or _ignore
+        self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        """End `run` after the present trim."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Trim until `stop`."""
+        while not self._stop.is_set():
+            await self.sweep()
+            await wait(self._stop, self._tick_s)
+
+    async def sweep(self) -> list[Trimmed | None]:
+        """Apply every policy once; the results in their order, None for one that failed or that `stop` forestalled."""
+        results: list[Trimmed | None] = []
+        for policy in self._policies:
+            results.append(None if self._stop.is_set() else await self._apply(policy))
+        return results
+
+    async def _apply(self, policy: RetentionPolicy) -> Trimmed | None:
+        window = policy.window
+        if isinstance(window, MaxAge):
+            window = window.window(self._clock.now_ms())
+        where: dict[str, object] = {"queue": policy.queue, "stream": policy.stream}
+        try:
+            trimmed = await retention.trim(
+                self._bus, policy.queue, policy.stream, window, require_archived=policy.require_archived
+            )
+        except EngineError as error:
+            self._observe("retention.fault", {**where, "error": str(error)})
+            return None
+        if trimmed.removed or trimmed.held_by:
+            self._observe(
+                "retention.trimmed",
+                {**where, "removed": trimmed.removed, "held_by": trimmed.held_by, "held_from": trimmed.held_from},
+            )
+        return trimmed
+
+
+def _ignore(event: str, data: dict[str, object]) -> None:
+    """The observer of those who gave none."""

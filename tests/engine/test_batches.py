@@ -1,0 +1,266 @@
+"""Batches are shaped by size and time, answered per member, and sorted without a remainder."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codemojex.engine import claims, lanes, settlement
+from codemojex.engine.backoff import Fixed
+from codemojex.engine.batches import BatchOptions, BatchWorker, Partition, Shaper, partition
+from codemojex.engine.errors import InvalidValue, StaleToken
+from codemojex.engine.jobs import Job
+from codemojex.engine.outcome import Complete, Delay, Discard, Outcome, Retry
+from codemojex.engine.settlement import EffectFailure, Gone, Settled, Stale
+
+from .bench import LEASE, Bench, lane
+
+FAST = BatchOptions(min_size=3, timeout_ms=150, poll_ms=5, lease_ms=600, grace_ms=100, backoff=Fixed(60_000))
+
+
+class Book:
+    """A handler that writes its batches down and answers what it was told to."""
+
+    def __init__(self, answer: Callable[[Job], Outcome | None] = lambda job: None) -> None:
+        self.batches: list[list[Job]] = []
+        self.parts: list[Partition] = []
+        self._answer = answer
+
+    async def __call__(self, jobs: Sequence[Job]) -> Mapping[str, Outcome | None]:
+        self.batches.append(list(jobs))
+        return {job.id: self._answer(job) for job in jobs}
+
+
+@asynccontextmanager
+async def running(bench: Bench, handler: Any, **more: Any) -> AsyncIterator[BatchWorker]:
+    worker = BatchWorker(bench.bus, bench.queue, handler, **{"options": FAST, **more})
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(worker.run())
+        try:
+            yield worker
+        finally:
+            worker.stop()
+
+
+async def until(condition: Callable[[], Awaitable[object] | object]) -> None:
+    end = time.monotonic() + 5
+    while True:
+        found = condition()
+        if isinstance(found, Awaitable):
+            found = await found
+        if found:
+            return
+        assert time.monotonic() < end, "the condition never came true"
+        await asyncio.sleep(0.005)
+
+
+def test_a_full_floor_flushes_the_whole_depth_at_once() -> None:
+    shaper = Shaper(BatchOptions(min_size=4, timeout_ms=1_000))
+    assert [shaper.size(depth, 0) for depth in (0, 3, 4)] == [0, 0, 4]
+    assert shaper.size(9, 1) == 9
+
+
+def test_below_the_floor_only_the_timeout_flushes_counted_from_the_first_waiting_job() -> None:
+    shaper = Shaper(BatchOptions(min_size=4, timeout_ms=1_000))
+    assert [shaper.size(0, t) for t in (0, 5_000)] == [0, 0]
+    assert [shaper.size(2, t) for t in (5_000, 5_999, 6_000)] == [0, 0, 2]
+    assert [shaper.size(2, t) for t in (6_001, 7_000, 7_001)] == [0, 0, 2]
+
+
+def test_an_empty_backlog_never_flushes_and_closes_the_window() -> None:
+    shaper = Shaper(BatchOptions(min_size=4, timeout_ms=1_000))
+    assert [shaper.size(d, t) for d, t in ((1, 0), (0, 900), (1, 1_100), (1, 2_099), (1, 2_100))] == [0, 0, 0, 0, 1]
+
+
+def test_a_batch_is_no_larger_than_asked_for() -> None:
+    assert Shaper(BatchOptions(min_size=2, max_size=5)).size(40, 0) == 5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"min_size": 0},
+        {"min_size": 9, "max_size": 8},
+        {"max_size": 501},
+        {"timeout_ms": 0},
+        {"poll_ms": -1},
+        {"grace_ms": -1},
+        {"lease_ms": 0},
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(InvalidValue):
+        BatchOptions(**options)
+
+
+async def test_a_batch_below_the_floor_goes_at_the_timeout_and_not_before(bench: Bench) -> None:
+    book = Book()
+    async with running(bench, book):
+        ids = await bench.fill([None, None])
+        started = time.monotonic()
+        await until(lambda: book.batches)
+        assert time.monotonic() - started >= 0.1
+    assert [job.id for job in book.batches[0]] == ids
+    assert not [key for key in await bench.keys() if key.startswith("job:")]
+
+
+async def test_a_batch_that_reaches_the_floor_does_not_wait_for_the_timeout(bench: Bench) -> None:
+    book = Book()
+    async with running(bench, book, options=BatchOptions(min_size=3, timeout_ms=600_000, poll_ms=5)):
+        await bench.fill([None] * 4)
+        await until(lambda: book.batches)
+    assert len(book.batches[0]) == 4
+
+
+async def test_every_member_has_its_own_verdict_and_a_missing_one_is_retried(bench: Bench) -> None:
+    ids = await bench.fill([None] * 5)
+    outcomes: list[Outcome | None] = [None, Retry("no"), Delay(60_000), Discard("never")]
+    parts: list[Partition] = []
+
+    async def handle(jobs: Sequence[Job]) -> Mapping[str, Outcome | None]:
+        return dict(zip(ids, outcomes, strict=False))
+
+    async with running(bench, handle, on_settled=parts.append):
+        await until(lambda: parts)
+    assert parts == [Partition((ids[0],), (ids[1], ids[4]), (ids[3],), (ids[2],))]
+    assert (await bench.row(ids[4]))["last_error"] == "missing verdict"
+    rows = [await bench.row(job_id) for job_id in ids]
+    assert [row.get("state") for row in rows] == [None, "scheduled", "scheduled", "dead", "scheduled"]
+    assert [row.get("failures") for row in rows] == [None, "1", None, None, "1"]
+    await bench.sound()
+
+
+@pytest.mark.parametrize("answer", [ValueError("broken"), None, [None], {"x": "done"}])
+async def test_a_handler_that_raises_or_answers_nonsense_has_its_whole_batch_retried(
+    bench: Bench, answer: object
+) -> None:
+    ids = await bench.fill([None] * 3)
+
+    async def handle(jobs: Sequence[Job]) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return {jobs[0].id: "done"} if isinstance(answer, dict) else answer
+
+    parts: list[Partition] = []
+    async with running(bench, handle, on_settled=parts.append):
+        await until(lambda: parts)
+    assert parts == [Partition(retried=tuple(ids))]
+    assert [(await bench.row(i))["failures"] for i in ids] == ["1", "1", "1"]
+
+
+async def test_a_listener_that_raises_does_not_stop_the_loop(bench: Bench) -> None:
+    book = Book()
+
+    def fail(parts: Partition) -> None:
+        raise ValueError
+
+    async with running(bench, book, on_settled=fail):
+        for count in (1, 2):
+            await bench.fill([None] * 3)
+            await until(lambda count=count: len(book.batches) == count)
+
+
+async def test_leases_are_renewed_while_the_handler_works(bench: Bench) -> None:
+    await bench.fill([None] * 3)
+    parts: list[Partition] = []
+    deadlines: list[float] = []
+
+    async def handle(jobs: Sequence[Job]) -> Mapping[str, Outcome | None]:
+        for _ in range(2):
+            deadlines.append(float(await bench.raw("ZSCORE", "active", jobs[-1].id)))
+            await asyncio.sleep(0.09)
+        return {job.id: None for job in jobs}
+
+    slow = BatchOptions(min_size=3, poll_ms=5, lease_ms=90, grace_ms=1_000)
+    async with running(bench, handle, options=slow, on_settled=parts.append):
+        await until(lambda: parts)
+    assert len(parts[0].completed) == 3
+    assert deadlines[1] > deadlines[0]
+
+
+async def test_a_stop_gives_a_batch_back_that_does_not_end_within_the_grace(bench: Bench) -> None:
+    ids = await bench.fill([None] * 3)
+    started = asyncio.Event()
+
+    async def handle(jobs: Sequence[Job]) -> Mapping[str, Outcome | None]:
+        started.set()
+        await asyncio.sleep(60)
+        return {}
+
+    async with running(bench, handle) as worker:
+        await asyncio.wait_for(started.wait(), 5)
+        worker.stop()
+    assert [(await bench.row(i))["state"] for i in ids] == ["pending"] * 3
+    assert "failures" not in await bench.row(ids[0])
+    await bench.sound()
+
+
+async def test_lanes_are_left_to_workers(bench: Bench) -> None:
+    await bench.fill([lane(1)] * 5)
+    book = Book()
+    async with running(bench, book):
+        await bench.fill([None] * 3)
+        await until(lambda: book.batches)
+    assert await lanes.depth(bench.bus, bench.queue, lane(1)) == 5
+
+
+async def test_a_claimed_batch_is_the_oldest_under_one_deadline(bench: Bench) -> None:
+    ids = await bench.fill([None] * 8)
+    batch = await claims.claim_batch(bench.bus, bench.queue, 4, LEASE)
+    assert [job.id for job in batch] == sorted(ids)[:4]
+    assert {job.token for job in batch} == {"1"}
+    scores = await bench.raw("ZRANGE", "active", 0, -1, "WITHSCORES")
+    assert len({score for _, score in scores}) == 1
+    assert len(await claims.claim_batch(bench.bus, bench.queue, 100, LEASE)) == 4
+    assert await claims.claim_batch(bench.bus, bench.queue, 100, LEASE) == []
+
+
+async def test_a_delay_keeps_the_failures_and_the_next_claim_has_the_next_token(bench: Bench) -> None:
+    (job_id,) = await bench.fill([None])
+    (job,) = await claims.claim_batch(bench.bus, bench.queue, 1, LEASE)
+    await settlement.delay(bench.bus, bench.queue, job_id, job.token, 60_000)
+    assert await bench.raw("ZCARD", "active") == 0
+    await bench.due(job_id)
+    (again,) = (await bench.claim()).jobs
+    assert (again.token, again.failures) == ("2", 0)
+    with pytest.raises(StaleToken):
+        await settlement.delay(bench.bus, bench.queue, job_id, job.token, 5)
+    assert await bench.raw("ZCARD", "active") == 1
+    assert await settlement.delay(bench.bus, bench.queue, bench.id(), "1", 5) == Gone()
+
+
+_outcomes = st.sampled_from([None, Complete(), Retry("x"), Delay(1), Discard("x")])
+_verdicts = st.sampled_from(
+    [None, Stale(), Gone(), EffectFailure("x"), *(Settled(s) for s in ("completed", "scheduled", "dead", "pending"))]  # type: ignore[arg-type]
+)
+
+
+@given(
+    st.lists(st.sampled_from("abcdefgh")), st.dictionaries(st.sampled_from("abcdefgh"), st.tuples(_outcomes, _verdicts))
+)
+def test_a_partition_is_exhaustive_and_disjoint_in_input_order(ids: list[str], verdicts: dict[str, Any]) -> None:
+    parts = partition(ids, verdicts)
+    members = [parts.completed, parts.retried, parts.dead, parts.delayed]
+    assert sorted(i for part in members for i in part) == sorted(set(ids))
+    for part in members:
+        assert list(part) == [i for i in dict.fromkeys(ids) if i in part]
+
+
+def test_the_partition_follows_the_settlement_and_not_the_wish() -> None:
+    verdicts = {
+        "a": (None, Settled("completed")),
+        "b": (Complete(), Stale()),
+        "c": (Retry("x"), Settled("dead")),
+        "d": (Retry("x"), Settled("scheduled")),
+        "e": (Delay(1), Settled("scheduled")),
+        "f": (Delay(1), Gone()),
+        "g": (Discard("x"), Settled("dead")),
+    }
+    assert partition("abcdefgh", verdicts) == Partition(("a",), ("b", "d", "f", "h"), ("c", "g"), ("e",))

@@ -1,0 +1,61 @@
+"""A flow over queues on different servers of a cluster, and a listener there: one code path for every topology."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+
+from codemojex.engine import events, flows, keyspace
+from codemojex.engine.connector import Connector
+from codemojex.engine.jobs import Duplicate
+from codemojex.engine.outcome import Complete
+from tests.support.topologies import Cluster
+
+from .bench import Bench
+from .flow_bench import add, die, end, node, outbox, state, sweep
+
+
+@pytest.fixture
+async def benches() -> AsyncIterator[list[Bench]]:
+    """A queue on each of three servers."""
+    cluster = Cluster(3)
+    try:
+        await cluster.start()
+        bus = await Connector.connect(cluster.url)
+        places: dict[int, Bench] = {}
+        while len(places) < 3:
+            name = f"t{uuid.uuid4().hex[:12]}"
+            owner = cluster.owner(keyspace.slot(keyspace.of(name).prefix))
+            places.setdefault(id(owner), Bench(bus, name))
+        yield list(places.values())
+        await bus.close()
+    finally:
+        cluster.close()
+
+
+async def test_a_flow_over_three_servers_completes_upward_and_a_death_climbs(benches: list[Bench]) -> None:
+    top, middle, low = benches
+    for fate in ("complete", "die"):
+        leaf = node(top, queue=low.queue)
+        branch = node(top, leaf, queue=middle.queue)
+        flow = node(top, branch)
+        await add(top, flow)
+        assert await flows.add(top.bus, top.queue, flow) == Duplicate(flow.job.id)
+        await (end(low, leaf.job.id, Complete(b"r")) if fate == "complete" else die(low, leaf.job.id))
+        assert await sweep(low) == 1
+        if fate == "complete":
+            await end(middle, branch.job.id)
+        assert await sweep(middle) == 1
+        assert await state(top, flow.job.id) == ("pending" if fate == "complete" else "dead")
+        for place in benches:
+            assert await outbox(place) == []
+
+
+async def test_a_listener_hears_every_queue_of_a_cluster(benches: list[Bench]) -> None:
+    for bench in benches:
+        async with events.subscribe(bench.bus, bench.queue) as heard:
+            job_id = bench.id()
+            await events.publish(bench.bus, bench.queue, "completed", job_id)
+            assert (await anext(heard)).job == job_id

@@ -1,0 +1,133 @@
+"""The driver trims what its policies say, never what somebody still needs, and no stream stops another."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from codemojex.engine import ids, retention, streams
+from codemojex.engine.clock import ManualClock
+from codemojex.engine.errors import InvalidInput, InvalidValue
+from codemojex.engine.ids import Minter
+from codemojex.engine.retention import MaxLen, MinId, Trimmed
+from codemojex.engine.retention_driver import MaxAge, RetentionDriver, RetentionPolicy
+
+from .bench import Bench
+
+
+async def grow(bench: Bench, stream: str, count: int, clock: ManualClock | None = None) -> list[str]:
+    """`count` records, a second apart."""
+    clock = clock or ManualClock()
+    mint = Minter(1, clock)
+    grown: list[str] = []
+    for i in range(count):
+        record = mint.mint("EVT")
+        await streams.append_id(bench.bus, bench.queue, stream, record, {"n": str(i)})
+        grown.append(record)
+        clock.advance(1_000)
+    return grown
+
+
+async def left(bench: Bench, stream: str) -> list[str]:
+    return [record.id for record in await streams.read(bench.bus, bench.queue, stream, count=100)]
+
+
+def driver(bench: Bench, *policies: RetentionPolicy, **more: Any) -> tuple[RetentionDriver, list[tuple[str, Any]]]:
+    seen: list[tuple[str, Any]] = []
+    return RetentionDriver(bench.bus, policies, observe=lambda n, d: seen.append((n, d)), **more), seen
+
+
+async def test_every_kind_of_window_keeps_what_it_says_to_the_millisecond(bench: Bench) -> None:
+    q, clock = bench.queue, ManualClock()
+    by_length, by_id, by_age = await grow(bench, "a", 5), await grow(bench, "b", 5), await grow(bench, "c", 5, clock)
+    clock.advance(-1_000)  # now is the last record's millisecond
+    one, _ = driver(
+        bench,
+        RetentionPolicy(q, "a", MaxLen(2)),
+        RetentionPolicy(q, "b", MinId(ids.require(by_id[1]))),
+        RetentionPolicy(q, "c", MaxAge(2_000)),
+        clock=clock,
+    )
+    assert await one.sweep() == [Trimmed(3), Trimmed(1), Trimmed(2)]
+    assert [await left(bench, name) for name in "abc"] == [by_length[3:], by_id[1:], by_age[2:]]
+    clock.advance(1)
+    assert (await one.sweep())[2] == Trimmed(1)
+
+
+async def test_a_trim_stops_at_the_watermark_and_at_the_slowest_group(bench: Bench) -> None:
+    q = bench.queue
+    a, b = await grow(bench, "a", 5), await grow(bench, "b", 5)
+    c = await grow(bench, "c", 3)
+    await retention.set_archived(bench.bus, q, "a", a[1])
+    await bench.bus.execute("XGROUP", "CREATE", bench.space.stream("b"), "slow", "0")
+    await bench.bus.execute("XREADGROUP", "GROUP", "slow", "me", "COUNT", 1, "STREAMS", bench.space.stream("b"), ">")
+    policies = [RetentionPolicy(q, name, MaxLen(0)) for name in "ab"]
+    one, seen = driver(bench, *policies, RetentionPolicy(q, "c", MaxLen(0), require_archived=True))
+    await one.sweep()
+    assert [await left(bench, name) for name in "abc"] == [a[2:], b, c]
+    assert [(n, d["stream"], d["removed"], d["held_by"]) for n, d in seen] == [
+        ("retention.trimmed", "a", 2, "archive"),
+        ("retention.trimmed", "b", 0, "group:slow"),
+        ("retention.trimmed", "c", 0, "archive"),
+    ]
+
+
+async def test_a_trim_that_fails_is_reported_and_the_others_have_their_turn(bench: Bench) -> None:
+    await bench.raw("SET", "stream:bad", "no stream")
+    await grow(bench, "good", 3)
+    one, seen = driver(bench, *(RetentionPolicy(bench.queue, name, MaxLen(1)) for name in ("bad", "good")))
+    assert await one.sweep() == [None, Trimmed(2)]
+    assert [name for name, _ in seen] == ["retention.fault", "retention.trimmed"]
+    assert "WRONGTYPE" in seen[0][1]["error"]
+
+
+async def test_it_trims_on_its_beat_until_it_is_stopped(bench: Bench) -> None:
+    trimmed = asyncio.Event()
+    policy = RetentionPolicy(bench.queue, "s", MaxLen(1))
+    one = RetentionDriver(bench.bus, [policy], tick_ms=10, observe=lambda n, d: trimmed.set())
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(one.run())
+        clock = ManualClock()
+        for _ in range(2):
+            await grow(bench, "s", 2, clock)
+            await asyncio.wait_for(trimmed.wait(), 5)
+            trimmed.clear()
+        one.stop()
+
+
+async def test_without_policies_nothing_is_sent(bench: Bench) -> None:
+    await bench.bus.close()
+    one, seen = driver(bench)
+    assert await one.sweep() == []
+    assert not seen
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        MaxLen(-1),
+        MaxAge(-1),
+        MaxAge(10**18),
+        MinId(-5),
+        MinId(ids.BrandedId("EVTnope")),
+        MinId(ids.derive("JOB", "x")),
+        MinId(datetime(2026, 1, 1)),
+        None,
+        "maxlen",
+    ],
+)
+def test_a_malformed_window_is_refused_when_it_is_given(window: Any) -> None:
+    with pytest.raises(InvalidInput):
+        RetentionPolicy("q", "s", window)
+
+
+def test_a_bad_name_or_beat_is_refused() -> None:
+    with pytest.raises(InvalidInput):
+        RetentionPolicy("q", "no stream", MaxLen(1))
+    with pytest.raises(InvalidInput):
+        RetentionPolicy("q q", "s", MaxLen(1))
+    with pytest.raises(InvalidValue):
+        RetentionDriver(None, [], tick_ms=0)  # type: ignore[arg-type]
