@@ -71,7 +71,9 @@ def parts_of(role: str, settings: Settings, play: Play, consumer: str) -> list[P
         case "score":
             return [_score(settings, play, queue) for queue in queues]
         case "feed":
-            return [feed.outbound_reader(play, queue, consumer, observe) for queue in queues]
+            return [
+                feed.outbound_reader(play, queue, consumer, observe, lease_ms=settings.lease_ms) for queue in queues
+            ]
         case "clock":
             return [Pump(play.bus, queue, observe=observe) for queue in queues_of(play.options)]
         case "archive":

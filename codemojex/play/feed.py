@@ -7,7 +7,7 @@ nobody knows any more is passed over.
 
 from __future__ import annotations
 
-from codemojex.engine.groups import GroupReader, Observe, TryLater
+from codemojex.engine.groups import GroupOptions, GroupReader, Observe, TryLater
 from codemojex.engine.jobs import Dedup
 from codemojex.engine.records import Record
 from codemojex.game.events import GameClosed, GameCracked, GameOpened, GameSettled, GuessRefused, GuessScored
@@ -21,13 +21,19 @@ _SHOWN = {kind.kind for kind in (GameOpened, GuessScored, GuessRefused, GameCrac
 _CHANGING = {kind.kind for kind in (GameOpened, GameCracked, GameClosed, GameSettled)}
 
 
-def outbound_reader(play: Play, queue: str, consumer: str, observe: Observe | None = None) -> GroupReader:
-    """A reader of the feed of `queue` that orders boards and results. `consumer` is unique among living readers."""
+def outbound_reader(
+    play: Play, queue: str, consumer: str, observe: Observe | None = None, *, lease_ms: int = 30_000
+) -> GroupReader:
+    """A reader of the feed of `queue` that orders boards and results.
+
+    `consumer` is unique among living readers. What a dead reader held is taken over after `lease_ms`.
+    """
 
     async def handle(records: list[Record]) -> None:
         await tell(play, records)
 
-    return GroupReader(play.bus, queue, keys.FEED, "outbound", consumer, handle, observe=observe)
+    options = GroupOptions(claim_idle_ms=lease_ms)
+    return GroupReader(play.bus, queue, keys.FEED, "outbound", consumer, handle, options=options, observe=observe)
 
 
 def archive_reader(
