@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Fault", "WrongUsage", "conformance", "export_protocol", "health", "migrate", "play", "run", "status",
 ]  # fmt: skip
+_AT_ONCE_S = 1.0  # what a second signal leaves for closing files and ending the embedded server
 _SPARE_S = 0.5  # beyond the grace, until what still runs is cancelled
 _log = logging.getLogger(__name__)
 
@@ -285,9 +286,12 @@ async def _until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) -> 
     stop = asyncio.Event()
 
     def signalled() -> None:
-        if stop.is_set() and task is not None:
+        if not stop.is_set():
+            print("codemojex: stopping; Ctrl-C again ends it at once", file=sys.stderr, flush=True)
+            stop.set()
+        elif task is not None:
             task.cancel("a second signal")
-        stop.set()
+            loop.call_later(_AT_ONCE_S, os._exit, 130)  # whatever still hangs; the next start takes over
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, signalled)

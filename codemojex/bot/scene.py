@@ -79,11 +79,13 @@ class Scene:
         return await games.live_game(self.play, self.room.id)
 
     async def last_game_id(self) -> str | None:
-        """Like `game`, but a finished one will do."""
+        """Like `game`, but a finished one will do: in private the later one of the joined game and the room's own."""
         game = await self.game()
         if game is not None:
             return game.id
-        return await games.last_game_id(self.play, self.room.id)
+        last = await games.last_game_id(self.play, self.room.id)
+        joined = (await self.session()).game if self.private else ""
+        return max(joined, last or "") or None  # ids of one kind sort by the time of their making
 
 
 def anonymous(message: Message) -> bool:
