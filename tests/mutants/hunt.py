@@ -35,12 +35,14 @@ ROOT = Path(__file__).parents[2]
 SCENARIO_S = 8.0
 TESTS_S = 240.0
 MAP_S = 1800.0
+_NO_END = -1  # no exit code of pytest
 _CONFIRM = 3  # tests that fail once and hold the second time, at most, before the mutant counts as a survivor
 _SERVER_BYTES = 2 << 30  # a loop without an end must not take the machine's memory
 # Not asked: these look at texts and not at behaviour, start processes that a mutant does not reach, or take minutes.
 _NO_TESTS_OF_BEHAVIOUR = (
     *("test_conformance", "test_export", "test_lua_bounds", "test_scripts", "test_polyglot", "test_zombie_workers"),
     *("test_topologies_cluster", "test_topologies_sentinel", "test_topologies_server", "test_flows_cluster"),
+    "test_model",
 )
 
 
@@ -83,16 +85,29 @@ class Hunter:
             self._runs[scenario.name], self._seconds[scenario.name] = names, seconds
 
     def learn_tests(self, place: Path) -> None:
-        """Read from a file in `place` which commands each test runs, or run the engine's tests once to find out."""
-        names = [p for p in sorted((ROOT / "tests/engine").glob("test_*.py")) if p.stem not in _NO_TESTS_OF_BEHAVIOUR]
-        stamp = hashlib.sha1(b"".join(p.read_bytes() for p in names), usedforsecurity=False).hexdigest()[:12]
-        kept = place / f"tests-{stamp}.json"
-        if not kept.exists():
-            code = _pytest([str(p) for p in names], MAP_S, MUTANT_MAP=str(kept))
-            if code:
-                kept.unlink(missing_ok=True)
-                raise RuntimeError("the engine's tests fail without any mutant: see `pytest tests/engine`")
-        self._tests = json.loads(kept.read_text(encoding="utf-8"))
+        """Which commands each of the engine's tests runs; files that changed since are run once to find out.
+
+        A test that fails without any mutant is not asked.
+        """
+        record = place / "tests.json"
+        kept = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+        digests = {
+            str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted((ROOT / "tests/engine").glob("test_*.py"))
+            if path.stem not in _NO_TESTS_OF_BEHAVIOUR
+        }
+        changed = [name for name, digest in digests.items() if name not in kept or kept[name]["digest"] != digest]
+        if changed:
+            print(f"running {len(changed)} files of tests to see which commands they run ...", flush=True)
+            found = place / "found.json"
+            found.unlink(missing_ok=True)
+            _pytest(changed, MAP_S, MUTANT_MAP=str(found))
+            tests: dict[str, list[str]] = json.loads(found.read_text(encoding="utf-8"))
+            for name in changed:
+                mine = {test: names for test, names in tests.items() if test.partition("::")[0] == name}
+                kept[name] = {"digest": digests[name], "tests": mine}
+            record.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+        self._tests = {test: names for name in digests for test, names in kept[name]["tests"].items()}
 
     async def scenarios_against(self, mutant: Mutant) -> Fate:
         """Run the scenarios that run the changed command, the quickest first, until one fails."""
@@ -116,10 +131,13 @@ class Hunter:
             text.write_text(mutant.text(original(mutant.path)), encoding="utf-8")
             there = {"MUTANT_PATH": mutant.path, "MUTANT_TEXT": str(text), "MUTANT_FAILED": str(failed)}
             for _ in range(_CONFIRM):
-                if not tests or _pytest(tests, TESTS_S, **there) == 0:
+                code = _pytest(tests, TESTS_S, **there) if tests else 0
+                if code == 0:
                     break
-                if not failed.exists():
-                    return Fate("killed", "a test that did not end")
+                if code == _NO_END:
+                    return Fate("killed", "tests that did not end")
+                if code != 1 or not failed.exists():
+                    raise RuntimeError(f"pytest ends with {code}: remove .mutants/tests.json when tests were renamed")
                 culprit = failed.read_text(encoding="utf-8")
                 failed.unlink()
                 if _pytest([culprit], TESTS_S, **there):
@@ -172,13 +190,13 @@ def _server() -> ValkeyServer:
 
 
 def _pytest(tests: Sequence[str], seconds: float, **environment: str) -> int:
-    """pytest's exit code; not 0 when it does not end in time."""
+    """pytest's exit code; `_NO_END` when it does not end in time."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as chosen:
         chosen.write("\n".join(tests))
         chosen.flush()
-        command = [sys.executable, "-m", "pytest", "-p", "tests.mutants.plugin", "-p", "no:cacheprovider", "-x"]
+        command = [sys.executable, "-m", "pytest", "-p", "tests.mutants.plugin", "-p", "no:cacheprovider"]
         process = subprocess.Popen(
-            [*command, "--timeout=60", f"@{chosen.name}"],
+            [*command, "--timeout=60", *([] if "MUTANT_MAP" in environment else ["-x"]), f"@{chosen.name}"],
             cwd=ROOT,
             env={**{name: value for name, value in os.environ.items() if name[:7] != "PYTEST_"}, **environment},
             stdin=subprocess.DEVNULL,
@@ -191,4 +209,4 @@ def _pytest(tests: Sequence[str], seconds: float, **environment: str) -> int:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            return 1
+            return _NO_END

@@ -1,7 +1,7 @@
 """A pytest plugin for the runs of mutants: `pytest -p tests.mutants.plugin`.
 
 `MUTANT_PATH` and `MUTANT_TEXT` (a file) make this process run a mutant; `MUTANT_MAP` (a file) is written with the
-scripts that each test ran; `MUTANT_FAILED` (a file) with the first test that failed.
+scripts that each test ran, but for tests that failed; `MUTANT_FAILED` (a file) with the first test that failed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pytest
 from tests.mutants.override import override, watched
 
 _heard: dict[str, set[str]] = {}
+_failed: set[str] = set()
 _now = [""]
 
 
@@ -39,11 +40,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     target = os.environ.get("MUTANT_FAILED")
+    if report.failed:
+        _failed.add(report.nodeid)
     if target and report.failed and not Path(target).exists():
         Path(target).write_text(report.nodeid, encoding="utf-8")
 
 
 def pytest_sessionfinish() -> None:
     if target := os.environ.get("MUTANT_MAP"):
-        found = {test: sorted(names) for test, names in _heard.items() if test}
+        found = {test: sorted(names) for test, names in _heard.items() if test and test not in _failed}
         Path(target).write_text(json.dumps(found, indent=1, sort_keys=True), encoding="utf-8")
