@@ -41,6 +41,18 @@ class Row:
 
 
 @dataclass
+class Claim:
+    """A claim on its way."""
+
+    want: float
+    mode: str
+    credit: tuple[str, int] | None = None
+    served: Counter[str] = field(default_factory=Counter[str])
+    taken: list[str] = field(default_factory=list[str])
+    dead: list[str] = field(default_factory=list[str])
+
+
+@dataclass
 class Model:
     jobs: dict[str, Row] = field(default_factory=dict[str, Row])
     ring: list[str] = field(default_factory=list[str])
@@ -144,64 +156,51 @@ class Model:
         if mode == "all":
             self.promote()
         room = inf if self.concurrency is None else self.concurrency - len(self.active)
-        want = min(n, self.units(), room)
-        taken: list[str] = []
-        dead: list[str] = []
-        served: Counter[str] = Counter()
+        c = Claim(min(n, self.units(), room), mode)
         flat = self.backlog(None) if mode in ("all", "flat") else []
-        ring = list(self.ring) if mode != "flat" else []
-        rest = self.ring if mode == "flat" else []
-        mixed = bool(flat and ring and want > 0)
-        turns, credit = self.turns if mixed else 0, None
-        if ring and self.weights and want > 0:
-            credit, self.credit = self.credit, None
-        while len(taken) < want and (ring or flat):
+        ring, rest = ([], self.ring) if mode == "flat" else (list(self.ring), [])
+        mixed = bool(flat and ring and c.want > 0)
+        turns = self.turns if mixed else 0
+        if ring and self.weights and c.want > 0:
+            c.credit, self.credit = self.credit, None
+        while len(c.taken) < c.want and (ring or flat):
             if flat and (not ring or turns >= len(ring)):
                 turns = 0
-                self._hand_out(flat.pop(0), taken, dead)
+                self._hand_out(flat.pop(0), c)
                 continue
             turns += 1
             lane = ring.pop(0)
-            back = self._turn(lane, want, mode, credit, served, taken, dead)
+            back = self._turn(lane, c)
             ring[len(ring) if back == "tail" else 0 : 0] = [lane] if back else []
-            credit = None
-            if mode in ("lane", "whole") and taken:
+            c.credit = None
+            if mode in ("lane", "whole") and c.taken:
                 break
         if mixed:
             self.turns = turns
         self.ring = [*ring, *rest]
-        self.seats += served
+        self.seats += c.served
         if self.rate:
-            self.spent += len(taken)
-        for job_id in taken:
+            self.spent += len(c.taken)
+        for job_id in c.taken:
             self.active[job_id] = FAR
-        for job_id in dead:
+        for job_id in c.dead:
             self.child_failed(job_id)
-        return taken
+        return c.taken
 
-    def _turn(
-        self,
-        lane: str,
-        want: float,
-        mode: str,
-        credit: tuple[str, int] | None,
-        served: Counter[str],
-        taken: list[str],
-        dead: list[str],
-    ) -> str | None:
+    def _turn(self, lane: str, c: Claim) -> str | None:
         """One lane's turn; whether it stands at the ring's tail or head afterwards."""
-        limit, seated = self.limits.get(lane, inf), self.seats[lane] + served[lane]
+        limit, seated = self.limits.get(lane, inf), self.seats[lane] + c.served[lane]
         units = BURST - self.paced[lane] if self.pace_all or lane in self.paces else inf
         turn = self.weights.get(lane, 1)
-        if credit and credit[0] == lane:
-            turn = credit[1]
-        if mode == "whole":
-            turn = want
+        if c.credit and c.credit[0] == lane:
+            turn = c.credit[1]
+        if c.mode == "whole":
+            turn = c.want
         quota, backlog, k = min(turn, limit - seated, units), self.backlog(lane), 0
-        while k < quota and backlog and len(taken) < want:
-            k += self._hand_out(backlog.pop(0), taken, dead)
+        while k < quota and backlog and len(c.taken) < c.want:
+            k += self._hand_out(backlog.pop(0), c)
         if k:
-            served[lane] += k
+            c.served[lane] += k
             self.paced[lane] += k if units < inf else 0
         tired = units - k < 1
         if not backlog:
@@ -212,21 +211,21 @@ class Model:
             self.resting[lane] = FAR
         if tired or seated + k >= limit:
             return None
-        if k < turn and mode != "whole":
+        if k < turn and c.mode != "whole":
             self.credit = (lane, int(turn) - k)
             return "head"
         return "tail"
 
-    def _hand_out(self, job_id: str, taken: list[str], dead: list[str]) -> bool:
+    def _hand_out(self, job_id: str, c: Claim) -> bool:
         row = self.jobs[job_id]
         if row.release == "claim":
             self._free_key(job_id)
         if row.expired or row.cancelled:
             self._bury(job_id)
-            dead.append(job_id)
+            c.dead.append(job_id)
             return False
         row.state, row.token = "active", row.token + 1
-        taken.append(job_id)
+        c.taken.append(job_id)
         return True
 
     def _free_key(self, job_id: str) -> None:
