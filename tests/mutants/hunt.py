@@ -1,8 +1,8 @@
 """Tries mutants: scenarios of the conformance table first, the tests that ran the command for what survives them.
 
-A mutant is killed when a scenario or test that ran the changed command fails, twice, so that a hiccup of the machine
+A mutant is killed when a scenario or test that ran the changed file fails, twice, so that a hiccup of the machine
 kills nothing. A scenario that does not end in its time counts as a failure, and the server it may have left busy is
-replaced. The scripts that scenarios and tests run are learned from a clean run, in which all of them must hold.
+replaced. The Lua files that scenarios and tests run are learned from a clean run, in which all of them must hold.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Hunter:
     ) -> None:
         self._scenarios = scenarios
         self._server = _server()
-        self._runs: dict[str, set[str]] = {}  # the commands of a scenario
-        self._tests = dict(tests)  # the commands of a test
+        self._runs: dict[str, set[str]] = {}  # the files of a scenario
+        self._tests = dict(tests)  # the files of a test
         self._seconds: dict[str, float] = {}
         self._round = 0
 
@@ -78,14 +78,14 @@ class Hunter:
         """Run every scenario once, unchanged. Raises RuntimeError when one fails."""
         for scenario in self._scenarios:
             names: set[str] = set()
-            with watched(names.add):
+            with watched(names.update):
                 failure, seconds = await self._play(scenario)
             if failure:
                 raise RuntimeError(f"the scenario {scenario.name} fails without any mutant: {failure}")
             self._runs[scenario.name], self._seconds[scenario.name] = names, seconds
 
     def learn_tests(self, place: Path) -> None:
-        """Which commands each of the engine's tests runs; files that changed since are run once to find out.
+        """Which Lua files each of the engine's tests runs; files that changed since are run once to find out.
 
         A test that fails without any mutant is not asked.
         """
@@ -98,7 +98,7 @@ class Hunter:
         }
         changed = [name for name, digest in digests.items() if name not in kept or kept[name]["digest"] != digest]
         if changed:
-            print(f"running {len(changed)} files of tests to see which commands they run ...", flush=True)
+            print(f"running {len(changed)} files of tests to see which Lua files they run ...", flush=True)
             found = place / "found.json"
             found.unlink(missing_ok=True)
             _pytest(changed, MAP_S, MUTANT_MAP=str(found))
@@ -110,22 +110,21 @@ class Hunter:
         self._tests = {test: names for name in digests for test, names in kept[name]["tests"].items()}
 
     async def scenarios_against(self, mutant: Mutant) -> Fate:
-        """Run the scenarios that run the changed command, the quickest first, until one fails."""
+        """Run the scenarios that run the changed file, the quickest first, until one fails."""
         commands = commands_with(mutant.path)
         with override(mutant.path, mutant.text(original(mutant.path))):
             if not await self._compiles(commands):
                 return Fate("invalid")
-            mine = [s for s in self._scenarios if self._runs[s.name] & commands]
+            mine = [s for s in self._scenarios if mutant.path in self._runs[s.name]]
             for scenario in sorted(mine, key=lambda s: self._seconds[s.name]):
                 if (await self._play(scenario))[0] and (await self._play(scenario))[0]:
                     return Fate("killed", scenario.name)
         return Fate("waits")
 
     def tests_against(self, mutant: Mutant) -> Fate:
-        """Run the engine's tests that run the changed command, until one fails."""
-        commands = commands_with(mutant.path)
-        mine = [test for test, names in self._tests.items() if commands & set(names)]
-        tests = sorted(mine, key=lambda test: len(self._tests[test]))  # those with the fewest other commands first
+        """Run the engine's tests that run the changed file, until one fails."""
+        mine = [test for test, paths in self._tests.items() if mutant.path in paths]
+        tests = sorted(mine, key=lambda test: len(self._tests[test]))  # those that run the fewest other files first
         with tempfile.TemporaryDirectory() as place:
             text, failed = Path(place, "text.lua"), Path(place, "failed")
             text.write_text(mutant.text(original(mutant.path)), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Puts another text in the place of one Lua file, in this process, and notes which scripts run.
+"""Puts another text in the place of one Lua file, in this process, and notes which files run.
 
 Modules that took a script when they were imported are given the new one. Nothing on disk changes.
 """
@@ -6,8 +6,9 @@ Modules that took a script when they were imported are given the new one. Nothin
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -29,11 +30,27 @@ def paths() -> list[str]:
 
 
 def commands_with(path: str) -> set[str]:
-    """The commands whose text holds `path`: itself, or all that include the fragment."""
-    if not path.startswith("include/"):
-        return {path.removesuffix(".lua")}
-    body = scripts._parse(path.removesuffix(".lua"), original(path))[1]
-    return {name for name in ENGINE.names() if body in ENGINE.script(name).source}
+    """The engine's commands whose text holds `path`: itself, or all that include the fragment."""
+    return {name for name in ENGINE.names() if path in files_in(ENGINE.script(name))}
+
+
+@cache
+def files_in(script: Script) -> frozenset[str]:
+    """The engine's Lua files that a script is made of; scripts of others may include its fragments.
+
+    Call it outside of `override` only: it looks for the files' own text.
+    """
+    return frozenset(path for path, body in _bodies().items() if body in script.source)
+
+
+@cache
+def _bodies() -> dict[str, str]:
+    """What is below the header of each file; the line where effects are spliced in cuts it short."""
+    bodies: dict[str, str] = {}
+    for path in paths():
+        body = scripts._parse(path.removesuffix(".lua"), original(path))[1]
+        bodies[path] = body.partition(scripts._EFFECTS_LINE)[2] or body
+    return bodies
 
 
 @contextmanager
@@ -63,16 +80,16 @@ def _refresh() -> None:
 
 
 @contextmanager
-def watched(heard: Callable[[str], None]) -> Iterator[None]:
-    """Within the block `heard` is told the name of every script that runs in this process."""
+def watched(heard: Callable[[Iterable[str]], object]) -> Iterator[None]:
+    """Within the block `heard` is told the engine's Lua files of every script that runs in this process."""
     run, run_many = Connector.run, Connector.run_many
 
     async def one(self: Connector, script: Script, keys: Sequence[str], args: Sequence[Any] = ()) -> Any:
-        heard(script.name)
+        heard(files_in(script))
         return await run(self, script, keys, args)
 
     async def many(self: Connector, script: Script, calls: Sequence[Any]) -> list[Any]:
-        heard(script.name)
+        heard(files_in(script))
         return await run_many(self, script, calls)
 
     Connector.run, Connector.run_many = one, many  # type: ignore[method-assign]

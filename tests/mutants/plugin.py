@@ -1,7 +1,7 @@
 """A pytest plugin for the runs of mutants: `pytest -p tests.mutants.plugin`.
 
 `MUTANT_PATH` and `MUTANT_TEXT` (a file) make this process run a mutant; `MUTANT_MAP` (a file) is written with the
-scripts that each test ran, but for tests that failed; `MUTANT_FAILED` (a file) with the first test that failed.
+Lua files that each test ran, but for tests that failed; `MUTANT_FAILED` (a file) with the first test that failed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
         changed.__enter__()
         config.add_cleanup(lambda: changed.__exit__(None, None, None))
     if os.environ.get("MUTANT_MAP"):
-        watching = watched(lambda name: _heard.setdefault(_now[0], set()).add(name))
+        watching = watched(lambda paths: _heard.setdefault(_now[0], set()).update(paths))
         watching.__enter__()
         config.add_cleanup(lambda: watching.__exit__(None, None, None))
 

@@ -53,7 +53,7 @@ async def test_a_dropped_line_that_no_scenario_needs_is_left_to_the_tests(hunter
 
 async def test_what_no_scenario_runs_is_killed_by_the_test_that_runs_it(hunter: Callable[..., Hunter]) -> None:
     test = "tests/engine/test_rows.py::test_progress_of_a_missing_job_is_typed_absent_and_makes_nothing"
-    hunting = hunter([], {test: ["progress"]})
+    hunting = hunter([], {test: ["progress.lua"]})
     mutant = dropped("progress.lua", "'EXISTS'")
     assert await hunting.scenarios_against(mutant) == Fate("waits")
     assert hunting.tests_against(mutant) == Fate("killed", test)
