@@ -69,6 +69,7 @@ async def _hunt(found: Sequence[Mutant], *, again: bool, seconds: float | None) 
         waiting = [m for m in found if (fate := book.fate(m)) is not None and fate.end == "waits"]
         if waiting and time.monotonic() < end:
             hunter.learn_tests(KEPT)
+            waiting.sort(key=lambda mutant: len(hunter.tests_of(mutant)))  # the quickest first
         for mutant in waiting:
             if time.monotonic() < end:
                 book.keep(mutant, hunter.tests_against(mutant))

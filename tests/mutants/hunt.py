@@ -121,10 +121,14 @@ class Hunter:
                     return Fate("killed", scenario.name)
         return Fate("waits")
 
+    def tests_of(self, mutant: Mutant) -> list[str]:
+        """The tests that run the changed file; those that run the fewest other files first."""
+        mine = [test for test, paths in self._tests.items() if mutant.path in paths]
+        return sorted(mine, key=lambda test: len(self._tests[test]))
+
     def tests_against(self, mutant: Mutant) -> Fate:
         """Run the engine's tests that run the changed file, until one fails."""
-        mine = [test for test, paths in self._tests.items() if mutant.path in paths]
-        tests = sorted(mine, key=lambda test: len(self._tests[test]))  # those that run the fewest other files first
+        tests = self.tests_of(mutant)
         with tempfile.TemporaryDirectory() as place:
             text, failed = Path(place, "text.lua"), Path(place, "failed")
             text.write_text(mutant.text(original(mutant.path)), encoding="utf-8")
