@@ -17,7 +17,14 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from codemojex.engine import admin, cancel, claims, flows, jobs, lanes, limits, metrics, recovery, schedule, settlement
 from codemojex.engine.audit import audit
@@ -121,6 +128,12 @@ class Queue(RuleBasedStateMachine):
             self.do(self.bus.execute("DEL", *keys))
         assert violations == []
 
+    @initialize(default=st.sampled_from([None, 1, 2]), rate=st.sampled_from([None, ("window", 8), ("bucket", 8)]))
+    def begin(self, default: int | None, rate: tuple[str, int] | None) -> None:
+        """Stories differ from their first line: most have limits."""
+        self.default_limit(default)
+        self.rate(rate)
+
     # admission
 
     @rule(
@@ -175,6 +188,12 @@ class Queue(RuleBasedStateMachine):
         spent = len(answer.jobs) < n and len(answer.jobs) >= units and self.model.units() < 1
         assert (answer.limited_ms > 0) == (spent and not self.model.paused)
 
+    @precondition(lambda self: self.model.ring or self.model.schedule)
+    @rule(who=WHO, n=st.integers(1, 6))
+    def claim_what_is_there(self, who: int, n: int) -> None:
+        """Claims are half of a queue's life: they come more often than one rule of many would."""
+        self.claim(who, n)
+
     @rule(who=WHO, n=st.integers(1, 4))
     def claim_flat(self, who: int, n: int) -> None:
         answer = self.do(claims.claim_batch(*self.who(who), n, LEASE))
@@ -228,6 +247,18 @@ class Queue(RuleBasedStateMachine):
         """Any attempt of any time, most of them long over: the fence decides."""
         job = self.taken[pick % len(self.taken)]
         self._settle(who, {job.id: outcome}, {job.id: job}, 0)
+
+    @precondition(lambda self: self._superseded())
+    @rule(who=WHO, pick=PICK, outcome=OUTCOMES)
+    def settle_late(self, who: int, pick: int, outcome: Outcome) -> None:
+        """An attempt whose job went on to another one."""
+        late = self._superseded()
+        job = late[pick % len(late)]
+        self._settle(who, {job.id: outcome}, {job.id: job}, 0)
+
+    def _superseded(self) -> list[Job]:
+        rows = self.model.jobs
+        return [job for job in self.taken if job.id in rows and job.token != str(rows[job.id].token)]
 
     def _settle(self, who: int, ends: dict[str, Outcome], held: dict[str, Job], n: int) -> None:
         items = [Settlement(i, held[i].token, outcome) for i, outcome in ends.items()]
@@ -369,7 +400,7 @@ class Queue(RuleBasedStateMachine):
         self.do(limits.set_concurrency(self.bus, self.queue, n))
         self.model.concurrency = n
 
-    @rule(who=WHO, on=st.sampled_from([True, False, False]))
+    @rule(who=WHO, on=st.sampled_from([True, False, False, False]))
     def pause(self, who: int, on: bool) -> None:
         self.do((admin.pause if on else admin.resume)(*self.who(who)))
         self.model.paused = on
@@ -440,6 +471,12 @@ class Queue(RuleBasedStateMachine):
         assert {name: int(n) for name, n in held.get("gweight", {}).items()} == model.weights
         assert set(held.get("defaulted", ())) == model.defaulted
         assert set(held.get("paused", ())) == model.stopped
+        # A bucket is kept as the time until which it is spent; so are the lanes' own.
+        spent = {key: float(at) for key, at in held.items() if key == "limiter" or key.startswith("pace:")}
+        bucket = model.rate is not None and model.rate[0] == "bucket"
+        units = {k: n if k == "limiter" and not bucket else (n - held.now) * SLOW / 1000 for k, n in spent.items()}
+        used = {"limiter": model.spent, **{f"pace:{name}": n for name, n in model.paced.items()}}
+        assert {k: round(n) for k, n in units.items()} == {k: n for k, n in used.items() if n}
         assert {key[3:]: value for key, value in held.items() if key.startswith("de:")} == model.keys
         total = {name: int(held.get(f"metrics:{name}", {}).get("count", 0)) for name in ("completed", "failed")}
         assert total == {"completed": model.completed, "failed": model.failures}
