@@ -11,12 +11,14 @@ BIN := $(VENV)/bin
 ARGS ?=
 # How many test processes; `make test WORKERS=2` chooses.
 WORKERS ?= logical
+# How many random stories `make soak` tells.
+SOAK_RUNS ?= 5000
 
 # The first Python on the path that is new enough; `make PYTHON=/path/to/python3 …` chooses another.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 python; do \
 	$$p -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-.PHONY: help install play check test bench browser clean distclean
+.PHONY: help install play check test bench mutants soak browser clean distclean
 
 help: ## Explain every target (this list)
 	@awk 'BEGIN {FS = ":.*## "; print "Usage: make TARGET\n"} /^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
@@ -41,8 +43,14 @@ test: check browser ## Run check, then every test in parallel
 bench: $(VENV)/.dev ## Measure the engine on this machine
 	@exec $(BIN)/python -m benchmarks $(ARGS)
 
+mutants: $(VENV)/.dev ## Try small defects of the engine's Lua; name those that no scenario or test notices
+	@exec $(BIN)/python -m tests.mutants $(ARGS)
+
+soak: $(VENV)/.dev ## Compare the engine with its plain model for 5,000 random stories; SOAK_RUNS=500 chooses
+	CODEMOJEX_MODEL_RUNS=$(SOAK_RUNS) $(BIN)/pytest tests/engine/test_model.py $(ARGS)
+
 clean: ## Remove the games of this machine (.codemojex) and all caches; .venv stays
-	rm -rf .codemojex .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
+	rm -rf .codemojex .pytest_cache .ruff_cache .hypothesis .mutants build dist *.egg-info
 	@find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 distclean: clean ## Remove .venv as well, as in a fresh clone

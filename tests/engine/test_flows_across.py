@@ -202,6 +202,13 @@ async def test_a_foreign_pump_that_trims_without_counting_costs_no_entry(bench: 
     assert await left(bench, parent) == 1, "what the foreign pump took off without delivering is its own loss"
 
 
+async def test_an_entry_that_nobody_can_read_is_counted_and_set_aside_when_it_is_the_only_one(bench: Bench) -> None:
+    await bench.raw("RPUSH", "flow:outbox", "nonsense")
+    assert await outbox.deliver(bench.bus, bench.queue) == outbox.Delivered(1, 1)
+    assert await bench.raw("LRANGE", "flow:rejected", 0, -1) == [b"nonsense"]
+    assert await bench.raw("GET", "flow:sent") == b"1"
+
+
 async def test_an_entry_that_nobody_can_read_stands_in_nobody_s_way(bench: Bench) -> None:
     other = there(bench, "far")
     parent, child = await pair(bench, other)

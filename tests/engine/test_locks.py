@@ -41,6 +41,17 @@ async def test_a_held_job_is_not_removed_until_it_is_let_go(bench: Bench) -> Non
     await bench.sound()
 
 
+async def test_several_jobs_are_marked_and_let_go_in_one_call(bench: Bench) -> None:
+    await bench.fill([None] * 3)
+    one, two, three = [(job.id, job.token) for job in await bench.take(3)]
+    named = [one, (bench.id(), "1"), two, three]
+    assert await locks.track(bench.bus, bench.queue, named, 60_000) == [True, False, True, True]
+    assert [(await bench.row(job_id))["lock"] for job_id, _ in (one, two, three)] == ["1"] * 3
+    assert await locks.untrack(bench.bus, bench.queue, named) == [True, False, True, True]
+    for job_id, _ in (one, two, three):
+        assert "lock" not in await bench.row(job_id)
+
+
 @pytest.mark.parametrize("mark", ["key", "field"])
 async def test_each_mark_alone_holds_and_disappears_alone(bench: Bench, mark: str) -> None:
     (job_id,) = await bench.fill([None])
