@@ -24,8 +24,6 @@ from .scripts import ENGINE
 Handler = Callable[[list[Record]], Awaitable[Collection[str] | None]]
 Observe = Callable[[str, dict[str, object]], None]
 
-_QUARANTINE = ENGINE.script("stream_quarantine")
-_DROP_CONSUMERS = ENGINE.script("stream_drop_consumers")
 _QUARANTINE_NODE = 1023
 _QUARANTINE_TTL_MS = 30 * 86_400_000
 _MAX_ERROR = 2_000
@@ -230,7 +228,7 @@ class GroupReader:
             await self._redeliver(found)
         if done:
             args = [self._group, self._consumer, self._options.drop_idle_ms]
-            if dropped := await self._bus.run(_DROP_CONSUMERS, [self._key], args):
+            if dropped := await self._bus.run(ENGINE.script("stream_drop_consumers"), [self._key], args):
                 self._tell("consumers_dropped", consumers=[name.decode() for name in dropped])
 
     async def _redeliver(self, records: list[Record], even_stopped: bool = False) -> None:
@@ -305,7 +303,7 @@ class GroupReader:
         options = self._options
         args = [self._group, entry.stream_id, error, entry.deliveries]
         args += [options.quarantine_len, _QUARANTINE_TTL_MS, _QUARANTINE_NODE]
-        await self._bus.run(_QUARANTINE, [self._key, self._quarantine_key], args)
+        await self._bus.run(ENGINE.script("stream_quarantine"), [self._key, self._quarantine_key], args)
         self._tell("quarantined", id=entry.id, deliveries=entry.deliveries, error=error)
 
     async def _until_stop(self, work: Coroutine[Any, Any, list[Record] | None]) -> list[Record] | None:

@@ -22,8 +22,6 @@ from .keyspace import NODES_KEY
 from .scripts import ENGINE
 
 NODE_COUNT = SCRIPT_NODES.start
-_LEASE = ENGINE.script("node_lease")
-_RENEW = ENGINE.script("node_renew")
 Observe = Callable[[str, dict[str, object]], None]
 
 
@@ -94,14 +92,16 @@ class NodeLease:
         await self._tasks.__aexit__(None, None, None)  # the body's own error passes as it is
         node, self._node = self._node, -1
         try:
-            await self._bus.run(_RENEW, [self._key], [node, self._token, 0, self._rest_ms])
+            await self._bus.run(ENGINE.script("node_renew"), [self._key], [node, self._token, 0, self._rest_ms])
         except EngineError as fault:  # it lapses by itself
             self._observe("node.fault", {"node": node, "error": str(fault)})
 
     async def _acquire(self) -> None:
         sent = time.monotonic()
         first = random.randrange(NODE_COUNT)
-        node = await self._bus.run(_LEASE, [self._key], [self._token, self._lease_ms, self._rest_ms, first, NODE_COUNT])
+        node = await self._bus.run(
+            ENGINE.script("node_lease"), [self._key], [self._token, self._lease_ms, self._rest_ms, first, NODE_COUNT]
+        )
         if node < 0:
             raise OutOfNodes(
                 f"all {NODE_COUNT} node numbers are leased or resting: stop processes that are not needed, "
@@ -121,7 +121,9 @@ class NodeLease:
 
     async def _renew(self) -> None:
         sent = time.monotonic()
-        held = await self._bus.run(_RENEW, [self._key], [self._node, self._token, self._lease_ms, self._rest_ms])
+        held = await self._bus.run(
+            ENGINE.script("node_renew"), [self._key], [self._node, self._token, self._lease_ms, self._rest_ms]
+        )
         if held == 1:
             self._valid_until = sent + self._lease_ms / 1000
             return

@@ -18,7 +18,6 @@ from .scripts import ENGINE
 _TRIM_BUDGET = 2_048
 _TRIM_CALLS = 1_000
 _ARCHIVED_TTL_MS = 90 * 86_400_000
-_TRIM = ENGINE.script("stream_trim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ async def trim(
     args: list[Arg] = [kind, threshold, "~" if window.approx else "=", int(force), needed, _TRIM_BUDGET]
     removed = 0
     for _ in range(_TRIM_CALLS):
-        gone, holder, held_from, more = await bus.run(_TRIM, [key], args)
+        gone, holder, held_from, more = await bus.run(ENGINE.script("stream_trim"), [key], args)
         removed += gone
         if more != b"1":
             return Trimmed(removed, holder.decode() or None, held_from.decode() or None)

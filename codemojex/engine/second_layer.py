@@ -19,9 +19,6 @@ from .errors import EngineError, ServerError, UnknownOutcome
 from .frames import Frame
 from .scripts import ENGINE, Script
 
-_READ = ENGINE.script("cache_read")
-_WRITE = ENGINE.script("cache_write")
-_DROP = ENGINE.script("cache_drop")
 _LOG_LENGTH = 10_000
 _LOG_TTL_MS = 7 * 86_400_000
 _JITTER = 0.1
@@ -64,7 +61,7 @@ class SecondLayer:
 
     async def read(self, entry_id: str, token: str = "", lease_ms: int = 0) -> Found:
         """The entry; with a token the right to fill it is leased when there is no value."""
-        raw, pttl, turn = await self._run(_READ, self._keys(entry_id)[:2], [token, lease_ms])
+        raw, pttl, turn = await self._run(ENGINE.script("cache_read"), self._keys(entry_id)[:2], [token, lease_ms])
         return Found(frames.decode(raw) if raw else None, max(0, pttl) / 1000, turn.decode())
 
     async def write(
@@ -83,7 +80,7 @@ class SecondLayer:
         ttl_ms = max(1, int(ttl_s * random.uniform(1 - _JITTER, 1) * 1000))
         args: list[Arg] = [mode, kind, frames.digits(version), ttl_ms, payload, entry_id]
         args += [_LOG_LENGTH, _LOG_TTL_MS, token, frames.digits(expected)]
-        verdict, value = await self._run(_WRITE, self._keys(entry_id), args)
+        verdict, value = await self._run(ENGINE.script("cache_write"), self._keys(entry_id), args)
         if verdict == b"applied":
             return Written(int(value), None)
         return Written(None, frames.decode(value) if value else None)
@@ -95,7 +92,7 @@ class SecondLayer:
 
     async def drop(self, entry_id: str, frame: Frame) -> None:
         """Remove a frame whose payload does not decode."""
-        await self._run(_DROP, self._keys(entry_id)[:1], [frame.raw])
+        await self._run(ENGINE.script("cache_drop"), self._keys(entry_id)[:1], [frame.raw])
 
     def _keys(self, entry_id: str) -> list[str]:
         return [keyspace.cache(self._table, entry_id), keyspace.cache_lease(self._table, entry_id), self.log]

@@ -35,7 +35,6 @@ _MAX_PAGE = 10_000
 _CHUNK_RECORDS = 128
 _CHUNK_BYTES = 1 << 20
 _ATTEMPTS = 10
-_APPEND = ENGINE.script("stream_append")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +181,7 @@ async def _append_chunk(bus: Connector, key: str, chunk: list[_Waiting], mint: M
             origin = "minted" if w.record.id is None else "given"
             args += [ids.parse(w.id).stream_id, origin, len(w.pairs) + 2, "id", w.id, *w.pairs]
         try:
-            replies = await bus.run(_APPEND, [key], args)
+            replies = await bus.run(ENGINE.script("stream_append"), [key], args)
         except UnknownOutcome as error:
             last = attempt == _ATTEMPTS - 1
             for w in left:

@@ -35,12 +35,15 @@ def queues(options: Options) -> list[str]:
 
 
 def mint_game(play: Play, room_id: str) -> str:
-    """A fresh game id that lies on the room's partition."""
+    """A fresh game id that lies on the room's partition: one in `partitions` of the ids minted does."""
     home = partition(play.options, room_id)
-    while True:
+    for _ in range(100 * play.options.partitions):
         game_id = play.mint.mint("GAM")
         if partition(play.options, game_id) == home:
             return game_id
+    raise RuntimeError(
+        f"no id of {100 * play.options.partitions} lies on partition {home}: the placement hash is broken"
+    )
 
 
 def script_node(options: Options, branded_id: str) -> int:
