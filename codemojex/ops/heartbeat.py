@@ -29,7 +29,7 @@ class Heartbeat:
         self._directory.mkdir(parents=True, exist_ok=True)
         for role in self._roles:
             written = self._directory / f"{role}.new"
-            written.write_text(f"{self._monotonic():.3f}\n")
+            written.write_text(f"{self._monotonic()!r}\n")  # unrounded: a beat is never from the future
             written.replace(self._directory / role)
 
     async def run(self) -> None:

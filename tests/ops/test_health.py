@@ -47,6 +47,12 @@ def test_the_age_of_a_beat_counts_from_the_last_one(tmp_path: Path) -> None:
     assert age_s(tmp_path / "new", "score", clock) == 0
 
 
+def test_a_beat_is_not_from_the_future_however_soon_it_is_read(tmp_path: Path) -> None:
+    clock = Time(1000.0006)
+    Heartbeat(tmp_path, ["score"], clock).beat()
+    assert age_s(tmp_path, "score", clock) == 0
+
+
 def test_a_beat_from_before_the_machine_restarted_counts_as_none(tmp_path: Path) -> None:
     Heartbeat(tmp_path, ["score"], Time(9000)).beat()
     assert age_s(tmp_path, "score", Time(10)) is None
