@@ -1,7 +1,8 @@
 """`python -m tests.mutants`: makes mutants of the engine's Lua, tries them, names those that nobody noticed.
 
 What was tried is kept in `.mutants/`, so that a run which was stopped goes on where it was; `--again` tries the
-survivors again, as after a new test. Exit code 1 when a survivor is not explained in accepted.toml.
+survivors again, as after a new test. Exit code 1 when a survivor is not explained in accepted.toml, 2 when there is
+none and some mutants are not decided.
 """
 
 from __future__ import annotations
@@ -15,22 +16,24 @@ import random
 import sys
 import time
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.mutants.hunt import ROOT, Fate, Hunter
-from tests.mutants.mutations import Mutant, mutants
+from tests.mutants.hunt import Fate, Hunter
+from tests.mutants.mutations import DROPPED, FLIPPED, LITERAL, SWAPPED, Mutant, mutants
 from tests.mutants.override import original, paths
+from tests.mutants.suite import ROOT
 
 KEPT = ROOT / ".mutants"
+KINDS = (DROPPED, FLIPPED, SWAPPED, LITERAL)
 ACCEPTED = Path(__file__).with_name("accepted.toml")
 
 
-def accepted() -> dict[tuple[str, str, str], str]:
-    """The reason of every survivor that is explained, by path and the line before and after."""
+def accepted() -> dict[tuple[str, str, str | None], str]:
+    """The reasons of survivors: by path and the line before and after, None for whatever it reads after."""
     entries = tomllib.loads(ACCEPTED.read_text(encoding="utf-8")).get("survivor", [])
-    return {(e["path"], e["before"], e["after"]): e["reason"] for e in entries}
+    return {(e["path"], e["before"], e.get("after")): e["reason"] for e in entries}
 
 
 def every() -> list[Mutant]:
@@ -42,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description="Mutants of the engine's Lua")
     parser.add_argument("--only", metavar="FILE", help="mutants of this file, as in claim_many.lua or include/ring.lua")
+    parser.add_argument("--kind", choices=KINDS, help="mutants of this kind")
     parser.add_argument("--sample", type=int, metavar="N", help="N mutants, drawn by chance")
     parser.add_argument("--seed", type=int, default=1, help="what the sample is drawn with (1)")
     parser.add_argument("--again", action="store_true", help="try the survivors of earlier runs again")
@@ -49,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.only and chosen.only not in paths():
         parser.error(f"engine/lua has no file {chosen.only!r}")
-    found = [m for m in every() if not chosen.only or m.path == chosen.only]
+    found = [m for m in every() if chosen.only in (None, m.path) and chosen.kind in (None, m.kind)]
     if chosen.sample is not None and chosen.sample < len(found):
         found = random.Random(chosen.seed).sample(found, chosen.sample)
     return asyncio.run(_hunt(found, again=chosen.again, seconds=chosen.seconds))
@@ -58,21 +62,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def _hunt(found: Sequence[Mutant], *, again: bool, seconds: float | None) -> int:
     book = Book(KEPT)
     end = math.inf if seconds is None else time.monotonic() + seconds
-    new = [m for m in found if (fate := book.fate(m)) is None or (again and fate.end == "survived")]
-    hunter = Hunter()
+    found = sorted(found, key=lambda mutant: KINDS.index(mutant.kind) > 1)  # dropped and flipped ones first
+    retried = ("waits", "undecided", *(("survived",) if again else ()))
+    left = [m for m in found if (fate := book.fate(m)) is None or fate.end in retried]
+    hunter = Hunter(kills=book.kills())
     try:
-        if new:
+        if left:
             await hunter.learn()
-        for mutant in new:
-            if time.monotonic() < end:
-                book.keep(mutant, await hunter.scenarios_against(mutant))
-        waiting = [m for m in found if (fate := book.fate(m)) is not None and fate.end == "waits"]
-        if waiting and time.monotonic() < end:
             hunter.learn_tests(KEPT)
-            waiting.sort(key=lambda mutant: len(hunter.tests_of(mutant)))  # the quickest first
-        for mutant in waiting:
-            if time.monotonic() < end:
-                book.keep(mutant, hunter.tests_against(mutant))
+        for mutant in left:
+            if time.monotonic() >= end:
+                break
+            fate = Fate("waits") if book.fate(mutant) == Fate("waits") else await hunter.scenarios_against(mutant)
+            book.keep(mutant, hunter.tests_against(mutant) if fate == Fate("waits") else fate)
     finally:
         hunter.close()
     return report(found, {m: fate for m in found if (fate := book.fate(m)) is not None})
@@ -92,6 +94,14 @@ class Book:
         kept = self._fates.get(_name(mutant))
         return Fate(*kept) if kept else None
 
+    def kills(self) -> dict[str, Counter[str]]:
+        """Who has killed how many mutants of each file: path -> name -> number."""
+        found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for name, (end, by) in self._fates.items():
+            if end == "killed":
+                found[name.partition(":")[0]][by] += 1
+        return found
+
     def keep(self, mutant: Mutant, fate: Fate) -> None:
         """Write it down and say it."""
         self._fates[_name(mutant)] = [fate.end, fate.by]
@@ -100,22 +110,31 @@ class Book:
 
 
 def report(found: Sequence[Mutant], fates: Mapping[Mutant, Fate]) -> int:
-    """Print the sums and the survivors; 1 when one of them is not explained."""
+    """Print the survivors and the sums; the exit code: 1 when one of them is not explained, 2 when some are open."""
     reasons = accepted()
-    unexplained = 0
+    sums = {kind: Counter[str]() for kind in KINDS}
     for mutant in found:
-        if mutant in fates and fates[mutant].end == "survived":
-            reason = reasons.get((mutant.path, mutant.before, mutant.after))
-            unexplained += reason is None
-            print(f"survivor  {mutant}\n          {reason or 'NOT EXPLAINED: add a test, or say why in accepted.toml'}")
-    sums = Counter(fate.end for fate in fates.values())
-    by_tests = sum("test" in fate.by for fate in fates.values() if fate.end == "killed")
-    print(
-        f"{sums.total() - sums['invalid']} mutants: {sums['killed']} killed ({by_tests} of them by tests only), "
-        f"{sums['survived']} survived ({unexplained} not explained), {sums['waits']} passed the scenarios and wait for "
-        f"the tests; besides {sums['invalid']} that are no Lua; {len(found) - len(fates)} not tried"
-    )
-    return 1 if unexplained else 0
+        fate = fates.get(mutant, Fate("open"))
+        end = fate.end if fate.end in ("killed", "survived", "invalid") else "open"
+        if end == "survived":
+            place = mutant.path, mutant.before
+            reason = reasons.get((*place, mutant.after)) or reasons.get((*place, None))
+            end = "explained" if reason else "survived"
+            print(f"survivor  {mutant}\n          {reason or fate.by or 'NOT EXPLAINED'}")
+        elif end == "killed":
+            end = "by the model" if "test_model" in fate.by else "by tests" if "::" in fate.by else "by scenarios"
+        elif end == "open":
+            print(f"{fate.end:9} {mutant}")
+        sums[mutant.kind][end] += 1
+    columns = ("by scenarios", "by tests", "by the model", "explained", "survived", "open", "invalid")
+    for kind, sum_ in [*sums.items(), ("all", sum(sums.values(), Counter[str]()))]:
+        print(f"{kind:20}" + "".join(f"{sum_[column]:6} {column}" for column in columns))
+    unexplained, open_ = (sum(s[end] for s in sums.values()) for end in ("survived", "open"))
+    if unexplained:
+        print(f"{unexplained} survivors are not explained: add a test, or say why they may live in accepted.toml")
+    if open_:
+        print(f"{open_} mutants are not decided: run it again, it goes on with them")
+    return 1 if unexplained else 2 if open_ else 0
 
 
 def _name(mutant: Mutant) -> str:

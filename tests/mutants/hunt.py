@@ -1,21 +1,15 @@
-"""Tries mutants: scenarios of the conformance table first, the tests that ran the command for what survives them.
+"""Tries mutants: the scenarios of the conformance table first, the engine's tests for what survives them.
 
-A mutant is killed when a scenario or test that ran the changed file fails, twice, so that a hiccup of the machine
-kills nothing. A scenario that does not end in its time counts as a failure, and the server it may have left busy is
-replaced. The Lua files that scenarios and tests run are learned from a clean run, in which all of them must hold.
+Only who runs the changed line is asked, and who has killed mutants of the same file is asked first. A mutant is killed
+when a scenario or test fails, twice, so that a hiccup of the machine kills nothing. A scenario that does not end in its
+time counts as a failure, and the server it may have left busy is replaced.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
-import os
 import resource
-import signal
-import subprocess
-import sys
-import tempfile
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,126 +22,118 @@ from codemojex.engine.errors import EngineError
 from codemojex.engine.ids import Minter
 from codemojex.engine.scripts import ENGINE
 from tests.mutants.mutations import Mutant
-from tests.mutants.override import commands_with, original, override, watched
+from tests.mutants.override import original, override, paths, sources
+from tests.mutants.probes import Lines, Trail, probed, statements
+from tests.mutants.suite import NO_END, Suite, learn_tests
 from tests.support.valkey import ValkeyServer
 
-ROOT = Path(__file__).parents[2]
-SCENARIO_S = 8.0
-TESTS_S = 240.0
-MAP_S = 1800.0
-_NO_END = -1  # no exit code of pytest
+SCENARIO_S = 5.0
+TESTS_S = 120.0
 _CONFIRM = 3  # tests that fail once and hold the second time, at most, before the mutant counts as a survivor
 _SERVER_BYTES = 2 << 30  # a loop without an end must not take the machine's memory
-# Not asked: these look at texts and not at behaviour, start processes that a mutant does not reach, or take minutes.
-_NO_TESTS_OF_BEHAVIOUR = (
-    *("test_conformance", "test_export", "test_lua_bounds", "test_scripts", "test_polyglot", "test_zombie_workers"),
-    *("test_topologies_cluster", "test_topologies_sentinel", "test_topologies_server", "test_flows_cluster"),
-    "test_model",
-)
+NOBODY = "no scenario and no test runs this line"
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
     """What became of a mutant, and by whom.
 
-    `killed`, `survived`, `invalid` (no Lua) or `waits` (no scenario noticed it, the tests have yet to run).
+    `killed`, `survived`, `invalid` (no Lua), `waits` (no scenario noticed it, the tests have yet to run) or
+    `undecided` (the tests that held took all the time that a mutant has).
     """
 
     end: str
     by: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A scenario or test without any mutant: how long it takes, and the lines that it runs."""
+
+    seconds: float
+    lines: Lines
+
+
 class Hunter:
-    """Tries mutants against a server of its own. `learn` first, `close` in the end."""
+    """Tries mutants against servers of its own. `learn` first, `close` in the end.
+
+    `kills` says who has killed how many mutants of a file before: path -> name -> number.
+    """
 
     def __init__(
-        self, scenarios: Sequence[Scenario] = SCENARIOS, tests: Mapping[str, Sequence[str]] = MappingProxyType({})
+        self,
+        scenarios: Sequence[Scenario] = SCENARIOS,
+        tests: Mapping[str, Seen] = MappingProxyType({}),
+        kills: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
     ) -> None:
-        self._scenarios = scenarios
+        self._scenarios = {scenario.name: scenario for scenario in scenarios}
         self._server = _server()
-        self._runs: dict[str, set[str]] = {}  # the files of a scenario
-        self._tests = dict(tests)  # the files of a test
-        self._seconds: dict[str, float] = {}
+        self._seen: dict[str, Seen] = {}
+        self._tests = dict(tests)
+        self._suite: Suite | None = None
+        self._kills: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for path, some in kills.items():
+            self._kills[path].update(some)
         self._round = 0
 
     def close(self) -> None:
-        """End the server."""
+        """End the processes."""
         self._server.close()
+        if self._suite:
+            self._suite.close()
 
     async def learn(self) -> None:
         """Run every scenario once, unchanged. Raises RuntimeError when one fails."""
-        for scenario in self._scenarios:
-            names: set[str] = set()
-            with watched(names.update):
+        trail = Trail(self._server.directory / "log")
+        with override({path: probed(path, original(path)) for path in paths()}):
+            for scenario in self._scenarios.values():
                 failure, seconds = await self._play(scenario)
-            if failure:
-                raise RuntimeError(f"the scenario {scenario.name} fails without any mutant: {failure}")
-            self._runs[scenario.name], self._seconds[scenario.name] = names, seconds
+                if failure:
+                    raise RuntimeError(f"the scenario {scenario.name} fails without any mutant: {failure}")
+                self._seen[scenario.name] = Seen(seconds, trail.lines())
 
     def learn_tests(self, place: Path) -> None:
-        """Which Lua files each of the engine's tests runs; files that changed since are run once to find out.
-
-        A test that fails without any mutant is not asked.
-        """
-        record = place / "tests.json"
-        kept = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
-        digests = {
-            str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted((ROOT / "tests/engine").glob("test_*.py"))
-            if path.stem not in _NO_TESTS_OF_BEHAVIOUR
-        }
-        changed = [name for name, digest in digests.items() if name not in kept or kept[name]["digest"] != digest]
-        if changed:
-            print(f"running {len(changed)} files of tests to see which Lua files they run ...", flush=True)
-            found = place / "found.json"
-            found.unlink(missing_ok=True)
-            _pytest(changed, MAP_S, MUTANT_MAP=str(found))
-            tests: dict[str, list[str]] = json.loads(found.read_text(encoding="utf-8"))
-            for name in changed:
-                mine = {test: names for test, names in tests.items() if test.partition("::")[0] == name}
-                kept[name] = {"digest": digests[name], "tests": mine}
-            record.write_text(json.dumps(kept, indent=1), encoding="utf-8")
-        self._tests = {test: names for name in digests for test, names in kept[name]["tests"].items()}
+        """What the engine's tests run; those that fail without any mutant are not asked. `place`: where it is kept."""
+        self._tests = {name: Seen(seconds, lines) for name, (seconds, lines) in learn_tests(place).items()}
 
     async def scenarios_against(self, mutant: Mutant) -> Fate:
-        """Run the scenarios that run the changed file, the quickest first, until one fails."""
-        commands = commands_with(mutant.path)
-        with override(mutant.path, mutant.text(original(mutant.path))):
-            if not await self._compiles(commands):
+        """Run the scenarios that run the changed line, until one fails."""
+        before = sources()
+        with override({mutant.path: mutant.text(original(mutant.path))}):
+            if not await self._compiles(name for name, source in sources().items() if source != before[name]):
                 return Fate("invalid")
-            mine = [s for s in self._scenarios if mutant.path in self._runs[s.name]]
-            for scenario in sorted(mine, key=lambda s: self._seconds[s.name]):
-                if (await self._play(scenario))[0] and (await self._play(scenario))[0]:
-                    return Fate("killed", scenario.name)
+            for name in self._who(mutant, self._seen):
+                if (await self._play(self._scenarios[name]))[0] and (await self._play(self._scenarios[name]))[0]:
+                    return self._killed(mutant, name)
         return Fate("waits")
 
-    def tests_of(self, mutant: Mutant) -> list[str]:
-        """The tests that run the changed file; those that run the fewest other files first."""
-        mine = [test for test, paths in self._tests.items() if mutant.path in paths]
-        return sorted(mine, key=lambda test: len(self._tests[test]))
-
     def tests_against(self, mutant: Mutant) -> Fate:
-        """Run the engine's tests that run the changed file, until one fails."""
-        tests = self.tests_of(mutant)
-        with tempfile.TemporaryDirectory() as place:
-            text, failed = Path(place, "text.lua"), Path(place, "failed")
-            text.write_text(mutant.text(original(mutant.path)), encoding="utf-8")
-            there = {"MUTANT_PATH": mutant.path, "MUTANT_TEXT": str(text), "MUTANT_FAILED": str(failed)}
-            for _ in range(_CONFIRM):
-                code = _pytest(tests, TESTS_S, **there) if tests else 0
-                if code == 0:
-                    break
-                if code == _NO_END:
-                    return Fate("killed", "tests that did not end")
-                if code != 1 or not failed.exists():
-                    raise RuntimeError(f"pytest ends with {code}: remove .mutants/tests.json when tests were renamed")
-                culprit = failed.read_text(encoding="utf-8")
-                failed.unlink()
-                if _pytest([culprit], TESTS_S, **there):
-                    return Fate("killed", culprit)
-                failed.unlink(missing_ok=True)
-                tests = tests[tests.index(culprit) + 1 :] if culprit in tests else []
+        """Run the engine's tests that run the changed line, until one fails."""
+        tests = self._who(mutant, self._tests)
+        if not tests:
+            return Fate("survived", "" if self._who(mutant, self._seen) else NOBODY)
+        self._suite = self._suite or Suite(sorted({test.partition("::")[0] for test in self._tests}))
+        text = mutant.text(original(mutant.path))
+        for _ in range(_CONFIRM):
+            culprit = self._suite.first_failure(mutant.path, text, tests, TESTS_S)
+            if culprit == NO_END:
+                return Fate("undecided")
+            if culprit and self._suite.first_failure(mutant.path, text, [culprit], TESTS_S):
+                return self._killed(mutant, culprit)
+            tests = tests[tests.index(culprit) + 1 :] if culprit else []
+            if not tests:
+                break
         return Fate("survived")
+
+    def _who(self, mutant: Mutant, seen: Mapping[str, Seen]) -> list[str]:
+        """Who runs the changed line: who killed mutants of this file first, then the quickest first."""
+        place, kills = (mutant.path, statements(original(mutant.path))[mutant.line]), self._kills[mutant.path]
+        mine = [name for name, one in seen.items() if place in one.lines]
+        return sorted(mine, key=lambda name: (-kills[name], seen[name].seconds))
+
+    def _killed(self, mutant: Mutant, by: str) -> Fate:
+        self._kills[mutant.path][by] += 1
+        return Fate("killed", by)
 
     async def _compiles(self, commands: Iterable[str]) -> bool:
         bus = await Connector.connect(self._server.url)
@@ -190,26 +176,3 @@ def _server() -> ValkeyServer:
     server = ValkeyServer().start()
     resource.prlimit(server.pid, resource.RLIMIT_AS, (_SERVER_BYTES, _SERVER_BYTES))
     return server
-
-
-def _pytest(tests: Sequence[str], seconds: float, **environment: str) -> int:
-    """pytest's exit code; `_NO_END` when it does not end in time."""
-    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as chosen:
-        chosen.write("\n".join(tests))
-        chosen.flush()
-        command = [sys.executable, "-m", "pytest", "-p", "tests.mutants.plugin", "-p", "no:cacheprovider"]
-        process = subprocess.Popen(
-            [*command, "--timeout=60", *([] if "MUTANT_MAP" in environment else ["-x"]), f"@{chosen.name}"],
-            cwd=ROOT,
-            env={**{name: value for name, value in os.environ.items() if name[:7] != "PYTEST_"}, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            return process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            return _NO_END
