@@ -19,8 +19,9 @@ from .connector import Connector
 from .effects import EffectBody
 from .errors import ConnectionFault, InvalidValue, ServerError
 from .jobs import Job
+from .observing import Observe, ignore
 from .outcome import Complete, Delay, GiveBack, Outcome, Retry
-from .pump import Observe, Pump, ignore
+from .pump import Pump
 from .settlement import Policy, Settled, Settlement, SettleVerdict
 from .waiting import reconnect_s, wait
 

@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from .addresses import place
-from .connections import Arg, Limits
+from .connections import Limits
 from .errors import ServerError
+from .observing import Observe, ignore
+from .pools import Arg
+from .round_trips import Timed
 from .scripts import Script
 from .topology import Transport, open_transport
 
@@ -30,16 +33,24 @@ class Connector:
 
     @classmethod
     async def connect(
-        cls, url: str, *, timeout_s: float = 5.0, max_connections: int = 32, max_blocking: int = 64
+        cls,
+        url: str,
+        *,
+        timeout_s: float = 5.0,
+        max_connections: int = 32,
+        max_blocking: int = 64,
+        observe: Observe | None = None,
     ) -> Connector:
         """Connect and prove it by a round trip.
 
         `valkey://host:port/db` (also `redis://`, `rediss://`, `valkeys://`, `unix://`), `cluster://host:port,…` or
         `sentinel://host:port,…/service`; an s behind the last two means TLS. `timeout_s` bounds every command;
-        `max_connections` and `max_blocking` bound the two pools of each server, a caller beyond them waits. Raises
-        Unavailable, VersionFence, or InvalidValue for another kind of URL.
+        `max_connections` and `max_blocking` bound the two pools of each server, a caller beyond them waits. `observe`
+        hears of sockets and round trips (`connector.…`). Raises Unavailable, VersionFence, or InvalidValue for another
+        kind of URL.
         """
-        self = cls(open_transport(place(url), Limits(timeout_s, max_connections, max_blocking)))
+        way = open_transport(place(url), Limits(timeout_s, max_connections, max_blocking, observe or ignore))
+        self = cls(Timed(way, observe) if observe else way)
         try:
             await self.execute("PING")
         except BaseException:
@@ -96,6 +107,13 @@ class Connector:
     async def identity(self, key: str) -> bytes:
         """Names the server process that serves `key` now: another one, or one that was restarted, differs."""
         return await self._transport.identity(key)
+
+    async def renew(self, key: str) -> None:
+        """Drop every socket to the server of `key`, and find it anew.
+
+        Whoever waits for one of its answers gets `UnknownOutcome`; subscriptions to it end.
+        """
+        await self._transport.renew(key)
 
     def subscriber(self) -> Any:  # the client's own type; see `redis.asyncio.Redis.pubsub`
         """The client for long-lived subscriptions (`.pubsub()`); its connections pass the fence as well.

@@ -18,11 +18,11 @@ from typing import Any, cast
 from . import keyspace
 from .connector import Connector
 from .errors import ConnectionFault, EngineError, InvalidValue, ServerError
+from .observing import Observe, ignore
 from .records import Record, record
 from .scripts import ENGINE
 
 Handler = Callable[[list[Record]], Awaitable[Collection[str] | None]]
-Observe = Callable[[str, dict[str, object]], None]
 
 _QUARANTINE_NODE = 1023
 _QUARANTINE_TTL_MS = 30 * 86_400_000
@@ -102,7 +102,7 @@ class GroupReader:
         self._consumer = consumer
         self._handler = handler
         self._options = options or GroupOptions()
-        self._observe = observe or _ignore
+        self._observe = observe or ignore
         self._stop = asyncio.Event()
         self._last_seen = ""  # where a group that vanished is created again
         self._claim_cursor = "0-0"
@@ -337,7 +337,3 @@ async def read_quarantine(bus: Connector, queue: str, stream: str, count: int = 
         raise InvalidValue(f"count {count} is out of range: it must lie in 1..10000")
     entries = await bus.execute("XREVRANGE", keyspace.of(queue).quarantine(stream), "+", "-", "COUNT", count)
     return [record(entry_id, pairs) for entry_id, pairs in entries]
-
-
-def _ignore(event: str, data: dict[str, object]) -> None:
-    """The observer of those who gave none."""

@@ -21,6 +21,7 @@ from .cache_types import Applied, CacheOptions, Codec, Loaded, Loader, Read, Sta
 from .circuit import Circuit
 from .connector import Connector
 from .errors import EngineError, InvalidName, InvalidValue, Unavailable
+from .observing import Observe, ignore
 
 __all__ = [
     "BYTES", "Applied", "CacheOptions", "Codec", "Loaded", "NearCache", "Read", "Stats", "Superseded", "Table",
@@ -28,7 +29,6 @@ __all__ = [
 ]  # fmt: skip
 
 T = TypeVar("T")
-Observe = Callable[[str, dict[str, object]], None]
 _ENTRY_ID = re.compile(r"[A-Za-z0-9:._-]{1,64}")
 _RESERVED = "log"
 
@@ -73,7 +73,7 @@ class NearCache:
 
     def __init__(self, bus: Connector, *, observe: Observe | None = None) -> None:
         self._bus = bus
-        self._observe = observe or _ignore
+        self._observe = observe or ignore
         self._circuit = Circuit()
         self._tables: dict[str, Table[Any]] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -163,7 +163,3 @@ def _rule(table: str, kinds: frozenset[str]) -> Callable[[str], None]:
                 ids.require(part, *sorted(kinds))
 
     return check
-
-
-def _ignore(event: str, data: dict[str, object]) -> None:
-    """The observer of those who gave none."""

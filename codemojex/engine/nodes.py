@@ -11,7 +11,6 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import Callable
 from types import TracebackType
 
 from .clock import Clock
@@ -19,10 +18,10 @@ from .connector import Connector
 from .errors import EngineError, InvalidValue, LeaseLost, OutOfNodes
 from .ids import SCRIPT_NODES, BrandedId, Minter
 from .keyspace import NODES_KEY
+from .observing import Observe, ignore
 from .scripts import ENGINE
 
 NODE_COUNT = SCRIPT_NODES.start
-Observe = Callable[[str, dict[str, object]], None]
 
 
 class NodeLease:
@@ -49,7 +48,7 @@ class NodeLease:
         self._lease_ms = lease_ms
         self._rest_ms = rest_ms
         self._key = key
-        self._observe = observe or _ignore
+        self._observe = observe or ignore
         self._token = secrets.token_hex(8)
         self._node = -1
         self._valid_until = 0.0
@@ -142,7 +141,3 @@ class LeasedMinter(Minter):
     def mint(self, namespace: str) -> BrandedId:
         self.node = self._lease.node
         return super().mint(namespace)
-
-
-def _ignore(event: str, data: dict[str, object]) -> None:
-    """The observer of those who gave none."""

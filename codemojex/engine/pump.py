@@ -8,14 +8,13 @@ The pump survives a lost server and tells `observe` what it moved.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from . import outbox, recovery, repeat, schedule
 from .connector import Connector
 from .errors import ConnectionFault, ServerError
+from .observing import Observe, ignore
 from .waiting import reconnect_s, wait
 
-Observe = Callable[[str, dict[str, object]], None]
 _BATCH = 200
 
 
@@ -85,7 +84,3 @@ class Pump:
         until_slot_s = self._beat_s if fired.next_due_ms is None else fired.next_due_ms / 1000
         self._rest_s = min(self._beat_s, until_slot_s)
         return fired.full
-
-
-def ignore(name: str, data: dict[str, object]) -> None:
-    """The observer of those who gave none."""

@@ -8,20 +8,20 @@ reported and skipped, the others have their turn. Two drivers with the same poli
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import ids, keyspace, retention
 from .clock import Clock, SystemClock
 from .connector import Connector
 from .errors import EngineError, InvalidValue
+from .observing import Observe, ignore
 from .records import unix_ms
 from .retention import MaxLen, MinId, Trimmed
 from .waiting import wait
 
 MAX_POLICIES = 10_000
 MAX_AGE_MS = 100 * 366 * 86_400_000
-Observe = Callable[[str, dict[str, object]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class RetentionDriver:
         self._policies = tuple(policies)
         self._clock = clock or SystemClock()
         self._tick_s = tick_ms / 1000
-        self._observe = observe or _ignore
+        self._observe = observe or ignore
         self._stop = asyncio.Event()
 
     def stop(self) -> None:
@@ -118,7 +118,3 @@ class RetentionDriver:
                 {**where, "removed": trimmed.removed, "held_by": trimmed.held_by, "held_from": trimmed.held_from},
             )
         return trimmed
-
-
-def _ignore(event: str, data: dict[str, object]) -> None:
-    """The observer of those who gave none."""

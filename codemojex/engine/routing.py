@@ -18,9 +18,11 @@ from typing import Any
 
 from . import routes
 from .addresses import Address, Place
-from .connections import Ask, Command, Limits, Moved, Moving, Node, guided_subscriber, run_id
+from .connections import Command, Limits, Node, guided_subscriber, run_id
 from .errors import Unavailable, UnknownOutcome
 from .keyspace import slot
+from .pools import Ask
+from .translation import Moved, Moving
 
 _LOOK_S = 1.0  # how long one server may think about the topology
 _LOOK_AGAIN_S = 0.05  # a look that is younger than this need not be repeated
@@ -67,6 +69,13 @@ class Routed:
 
     async def identity(self, key: str) -> bytes:
         return run_id(await self._tried(slot(key), lambda node: node.execute(("INFO", "server"))))
+
+    async def renew(self, key: str) -> None:
+        owner = self._owner(slot(key)) if self._owners else None
+        node = self._nodes.pop(owner, None) if owner else None
+        self._doubt = True
+        if node:
+            await node.close()
 
     async def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """One round trip per node. What did not run stands in the list; raises Unavailable when nothing did.

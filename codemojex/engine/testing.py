@@ -142,6 +142,7 @@ class _Faulty:
         self._faults = faults
         self.teach = way.teach
         self.identity = way.identity
+        self.renew = way.renew
         self.subscriber = way.subscriber
         self.close = way.close
 

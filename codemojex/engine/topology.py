@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from .addresses import Address, Place
-from .connections import Ask, Command, Limits, Moved, NeverSent, Node, as_error, ask_once, fence, primary_fence, run_id
+from .connections import Command, Limits, Node, ask_once, fence, primary_fence, run_id
 from .errors import EngineError, Unavailable
 from .keyspace import VERSION_KEY, slot
+from .pools import Ask
 from .routing import Routed
+from .translation import Moved, NeverSent, as_error
 
 _SLOTS = 16384
 
@@ -27,6 +29,7 @@ class Transport(Protocol):
     async def pipeline(self, commands: Sequence[Command]) -> list[Any]: ...
     async def teach(self, command: Command, key: str | None) -> Any: ...
     async def identity(self, key: str) -> bytes: ...
+    async def renew(self, key: str) -> None: ...
     def subscriber(self) -> Any: ...
     async def close(self) -> None: ...
 
@@ -42,10 +45,9 @@ class Single:
     """One server at one address."""
 
     def __init__(self, url: str, limits: Limits) -> None:
+        self._url = url
+        self._limits = limits
         self._node = Node(url, limits, fence)
-        self.blocking = self._node.blocking
-        self.subscriber = self._node.subscriber
-        self.close = self._node.close
 
     async def execute(self, command: Command) -> Any:
         try:
@@ -53,6 +55,9 @@ class Single:
         except Unavailable:
             await self._node.rest()  # a name may lead elsewhere by now
             raise
+
+    async def blocking(self, command: Command, wait_s: float) -> Any:
+        return await self._node.blocking(command, wait_s)
 
     async def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         replies = await self._node.pipeline(commands)
@@ -65,6 +70,18 @@ class Single:
 
     async def identity(self, key: str) -> bytes:
         return run_id(await self.execute(("INFO", "server")))
+
+    async def renew(self, key: str) -> None:
+        old = self._node
+        if not old.closed:
+            self._node = Node(self._url, self._limits, fence)
+            await old.close()
+
+    def subscriber(self) -> Any:
+        return self._node.subscriber()
+
+    async def close(self) -> None:
+        await self._node.close()
 
 
 class Cluster(Routed):

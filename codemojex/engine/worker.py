@@ -20,8 +20,9 @@ from .connector import Connector
 from .errors import ConnectionFault, InvalidValue, ServerError, WorkCancelled
 from .jobs import Job
 from .middleware import Middleware, wrap
+from .observing import Observe, ignore
 from .outcome import Complete, Delay, Discard, GiveBack, Outcome, Retry
-from .pump import Observe, Pump, ignore
+from .pump import Pump
 from .scripts import EffectBody
 from .settlement import EffectFailure, Policy, Settled, Settlement, SettleVerdict
 from .waiting import reconnect_s, wait

@@ -7,8 +7,9 @@ nobody knows any more is passed over.
 
 from __future__ import annotations
 
-from codemojex.engine.groups import GroupOptions, GroupReader, Observe, TryLater
+from codemojex.engine.groups import GroupOptions, GroupReader, TryLater
 from codemojex.engine.jobs import Dedup
+from codemojex.engine.observing import Observe
 from codemojex.engine.records import Record
 from codemojex.game.events import GameClosed, GameCracked, GameOpened, GameSettled, GuessRefused, GuessScored
 

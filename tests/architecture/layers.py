@@ -54,9 +54,9 @@ LAYERS = {
 
 # Inside the engine a module imports from lines above its own, or from its own line.
 ENGINE_LINES = (
-    "clock ids errors backoff circuit lru recurrence",
+    "clock ids errors backoff circuit lru recurrence observing",
     "keyspace families records waiting frames cache_types",
-    "scripts addresses routes connections routing topology connector",
+    "scripts addresses routes translation pools connections routing topology round_trips connector",
     "outcome effects retention locks nodes registry second_layer coherence",
     "jobs admission claims",
     "lanes limits streams groups events cancel rows cache_table repeat retention_driver middleware telemetry tracing",

@@ -10,7 +10,7 @@ from codemojex.engine.telemetry import EVENTS
 from tests.architecture.sources import ROOT, sources
 
 PAGE = (ROOT / "docs/reference/engine-events.md").read_text(encoding="utf-8")
-FAMILIES = ("batch", "cache", "group", "node", "pump", "retention", "worker")
+FAMILIES = ("batch", "cache", "connector", "group", "node", "pump", "retention", "worker")
 
 
 def told() -> set[str]:
@@ -27,10 +27,11 @@ def names(module: str, call: ast.Call) -> Iterator[str]:
     """The names that a call may tell; a group's reader adds its family itself."""
     function = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     family = "group." if (module, function) == ("groups", "_tell") else ""
-    if call.args and (family or function == "_observe"):
+    if call.args and (family or function in ("_observe", "observe")):
         for node in ast.walk(call.args[0]):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value != "group.":
-                yield family + node.value
+            name = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+            if name not in ("", "group.") and (family or "." in name):
+                yield family + name
 
 
 def test_every_event_that_is_told_is_listed_and_no_other() -> None:
