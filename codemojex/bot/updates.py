@@ -1,8 +1,9 @@
 """Handles one update: the worker's handler on the intake queue.
 
 The conversation's lane lets one update at a time through, so handlers need no locks. A repeated update carries the
-same `request`, by which every act of a handler is recognised. A handler's failure is a retry, an update that cannot be
-read is a dead letter at once, and a person whose button met a failure is told.
+same `request`, by which every act of a handler is recognised. While a server is away the lane rests, so that what
+people wrote keeps its order; any other failure is a retry, an update that cannot be read is a dead letter at once,
+and a person whose button met a failure is told.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from aiogram import Bot, Dispatcher
 from aiogram.types import Update
 from aiogram.types.update import UpdateTypeLookupError
 
-from codemojex.play.outcomes import Complete, Discard, Job, Outcome, Retry
+from codemojex.play.outcomes import OUTAGES, Complete, Discard, Job, Outcome, Park, Retry
 
 from .answers import answer
 from .scene import Desk
 
+OUTAGE_REST_MS = 1000
 log = logging.getLogger(__name__)
 
 
@@ -43,6 +45,10 @@ class Updates:
         request = f"{self._bot.id}-{update.update_id}"
         try:
             await self._dispatcher.feed_update(self._bot, update, desk=self._desk, request=request)
+        except OUTAGES as error:
+            log.warning("update %s waits: %s", update.update_id, type(error).__name__)
+            await self._soothe(update)
+            return Park(OUTAGE_REST_MS)
         except Exception as error:
             log.exception("update %s failed", update.update_id)
             await self._soothe(update)

@@ -1,8 +1,15 @@
-"""What a handler of the bus receives and returns, for packages that do not know the engine: a job and its outcome."""
+"""What a handler of the bus receives and returns, for packages that do not know the engine: a job and its outcome.
+
+`OUTAGES` are the faults that pass by themselves, and of which the job is not the cause: a server that is away or full.
+"""
 
 from __future__ import annotations
 
+from codemojex.engine.errors import ConnectionFault, ServerFull
 from codemojex.engine.jobs import Job
 from codemojex.engine.outcome import Complete, Delay, Discard, Outcome, Park, Retry
+from codemojex.store.errors import StoreUnavailable
 
-__all__ = ["Complete", "Delay", "Discard", "Job", "Outcome", "Park", "Retry"]
+__all__ = ["OUTAGES", "Complete", "Delay", "Discard", "Job", "Outcome", "Park", "Retry"]
+
+OUTAGES = (ConnectionFault, ServerFull, StoreUnavailable)

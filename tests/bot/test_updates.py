@@ -18,8 +18,9 @@ from codemojex.bot.storage import SessionStorage
 from codemojex.bot.texts import load_texts
 from codemojex.bot.updates import Updates
 from codemojex.engine import claims
+from codemojex.engine.errors import ServerFull, Unavailable, UnknownOutcome
 from codemojex.play import games, messages, rooms, sessions
-from codemojex.play.outcomes import Complete, Discard, Job, Outcome, Retry
+from codemojex.play.outcomes import Complete, Discard, Job, Outcome, Park, Retry
 from tests.play.table import GameTable
 from tests.support.telegram import People
 
@@ -131,19 +132,30 @@ async def test_an_update_of_an_unknown_kind_is_passed_over(counter: Counter) -> 
     assert isinstance(await counter.handle({"update_id": 1, "brand_new": {"id": 1}}), Complete)
 
 
-async def test_a_handlers_failure_is_a_retry_by_its_class_and_nothing_more(
-    counter: Counter, bot: Bot, table: GameTable
-) -> None:
+def failing(table: GameTable, error: Exception) -> Dispatcher:
     async def fail(_: Message) -> None:
-        raise LookupError("the secret is 🍎🍋🍇🍓")
+        raise error
 
     router = Router()
     router.message.register(fail)
     dispatcher = Dispatcher(storage=SessionStorage(table.play))
     dispatcher.include_router(router)
-    updates = Updates(bot, dispatcher, counter.desk)
-    outcome = await updates(Job("j", json.dumps(message(1, "x")).encode(), "1", None, 0, 0, "q", 0))
-    assert outcome == Retry("LookupError")
+    return dispatcher
+
+
+async def test_a_handlers_failure_is_a_retry_by_its_class_and_nothing_more(
+    counter: Counter, bot: Bot, table: GameTable
+) -> None:
+    counter.updates = Updates(bot, failing(table, LookupError("the secret is 🍎🍋🍇🍓")), counter.desk)
+    assert await counter.handle(message(1, "x")) == Retry("LookupError")
+
+
+@pytest.mark.parametrize("error", [Unavailable("no connection"), UnknownOutcome("cut"), ServerFull("full")])
+async def test_while_a_server_is_away_the_lane_rests_and_nobody_overtakes(
+    counter: Counter, bot: Bot, table: GameTable, error: Exception
+) -> None:
+    counter.updates = Updates(bot, failing(table, error), counter.desk)
+    assert isinstance(await counter.handle(message(1, "x")), Park)
 
 
 async def test_a_group_that_adds_the_bot_is_greeted(counter: Counter) -> None:

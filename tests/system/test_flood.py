@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 QUEUE = "cm"
 LONG = settings_for("expert", "race", tries=100, feedback=())  # nobody cracks six of twenty-four by chance
 FLOOD, ROOMS, EACH = 20_000, 30, 10
-BATCH = 500
+BATCH = 100
 
 
 @dataclass
