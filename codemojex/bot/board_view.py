@@ -36,26 +36,25 @@ def short(name: str) -> str:
 
 def draw(words: Words, state: GameState, draft: str | None = None) -> Html:
     """The board. `draft` is the slots of the composer under a private board; None draws the board of a group."""
-    head, foot = _head(words, state), _foot(words, state, draft)
-    standings = [] if state.settings.mode == "solo" else _standings(words, state)
-    rows = _rows(words, state)
-    for count in range(min(len(rows), MAX_ROWS), -1, -1):
-        text = "\n".join([*head, *standings, *_guesses(words, rows, count), *foot])
-        if utf16(text) <= TEXT_LIMIT:
-            return Html(text)
-    return Html("\n".join([*head, *foot]))
+    return _fitted(words, state, _head(words, state), _foot(words, state, draft))
 
 
 def personal(words: Words, state: GameState, player: str, draft: str, room: str) -> Html:
-    """The board of one player's private composer for a game that is played elsewhere."""
-    own = [_own_row(words, state, row) for row in state.history(player)]
-    left = words("board-tries-left", tries=state.tries_left(player))
-    title = words("composer-title", room=short(room))
-    head, foot = [title, *_head(words, state)], [left, *_ending(words, state)]
-    if not state.over:
-        foot += ["", words("board-draft", slots=draft)]
-    for count in range(min(len(own), MAX_ROWS), -1, -1):
-        text = "\n".join([*head, *_guesses(words, own, count), *foot])
+    """The board above one player's private composer for a game that is played elsewhere: as there, with own tries."""
+    foot = _ending(words, state)
+    if state.phase == "live":
+        left = words("board-tries-left", tries=state.tries_left(player))
+        how = words("board-how-solo", length=state.settings.length)
+        foot = [left, how, "", words("board-draft", slots=draft)]
+    return _fitted(words, state, [words("composer-title", room=short(room)), *_head(words, state)], foot)
+
+
+def _fitted(words: Words, state: GameState, head: list[str], foot: list[str]) -> Html:
+    """Head, table, guesses and foot, with as many guesses as fit."""
+    standings = [] if state.settings.mode == "solo" else _standings(words, state)
+    rows = _rows(words, state)
+    for count in range(min(len(rows), MAX_ROWS), -1, -1):
+        text = "\n".join([*head, *standings, *_guesses(words, state, rows, count), *foot])
         if utf16(text) <= TEXT_LIMIT:
             return Html(text)
     return Html("\n".join([*head, *foot]))
@@ -149,10 +148,10 @@ def _standings(words: Words, state: GameState) -> list[str]:
     return ["", words("board-standings"), *lines]
 
 
-def _guesses(words: Words, rows: Sequence[str], count: int) -> list[str]:
+def _guesses(words: Words, state: GameState, rows: Sequence[str], count: int) -> list[str]:
     """The last `count` rows under their heading, with a line for those left out."""
     if not rows:
-        return ["", words("board-no-guesses"), ""]
+        return ["", words("board-nobody" if state.over else "board-no-guesses"), ""]
     earlier = len(rows) - count
     lines = [words("board-earlier", count=earlier)] if earlier else []
     return ["", words("board-guesses"), *lines, *rows[earlier:], ""]

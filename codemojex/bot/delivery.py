@@ -1,18 +1,20 @@
 """One delivery: the calls that bring a message to its chat. Faults that call for another call are met here.
 
-A board whose message is gone is sent anew, a topic that is gone falls back to its chat; every other fault is the
-sender's to judge.
+A board whose message is gone is sent anew, and a new one takes the old one away; a topic that is gone falls back to its
+chat. Every other fault is the sender's to judge.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from aiogram import Bot
 from aiogram.exceptions import TelegramAPIError
 from aiogram.types import InlineKeyboardMarkup, ReplyParameters
 
-from codemojex.play import outbound, sessions
+from codemojex.play import composers, outbound
+from codemojex.play.composers import Composing
 from codemojex.play.messages import Board, Composer, Edit, Message, Result, Say
 from codemojex.play.outbound import Sent
 
@@ -21,6 +23,9 @@ from .drawing import Drawn
 from .errors import Fault, classify
 from .keyboards import Markup
 from .scene import Desk
+from .texts import Html
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,8 @@ class Delivery:
             message_id = await self._send(message, drawn.text, drawn.markup)
         now = Sent(message.chat_id, message_id, drawn.digest, play.clock.now_ms())
         await outbound.board_was_sent(play, message.game, now)
+        if message.fresh and sent is not None and sent.chat_id == message.chat_id:
+            await self._retire(message.chat_id, sent.message_id, drawn.moved)
         return None
 
     async def _composer(self, message: Composer, patient: bool) -> NotYet | Unknown | None:
@@ -85,13 +92,34 @@ class Delivery:
             return Unknown(f"game {message.game} is not known")
         if drawn.waiting and patient:
             return NotYet()
-        if message.message_id and await self._edited(message.chat_id, message.message_id, drawn) is not None:
-            return None
-        message_id = await self._send(message, drawn.text, drawn.markup)
-        here = {"composer_chat_id": message.chat_id, "composer_message_id": message_id}
-        session = sessions.session_id(message.player, message.chat_id, message.thread_id)
-        await sessions.update(self._desk.play, session, lambda found: found.__replace__(**here))
+        play, chat_id = self._desk.play, message.chat_id
+        known = await composers.of(play, message.game, message.player)
+        here = known.message_id if known and known.chat_id == chat_id else message.pressed
+        same = known is not None and known.message_id == here and known.digest == drawn.digest
+        message_id = None
+        if here is not None and not message.fresh:
+            message_id = here if same else await self._edited(chat_id, here, drawn)
+        if message_id is None:
+            message_id = await self._send(message, drawn.text, drawn.markup)
+        now = Composing(chat_id, message.thread_id, message_id, drawn.digest)
+        if now != known:
+            await composers.was_sent(play, message.game, message.player, now)
+        for old in {here if message.fresh else None, message.pressed}:
+            if old is not None and old != message_id:
+                await self._retire(chat_id, old, drawn.moved)
         return None
+
+    async def _retire(self, chat_id: int, message_id: int, moved: Html) -> None:
+        """Take an old board or composer away. One too old to be deleted points down; neither is worth a retry."""
+        try:
+            try:
+                await self._bot.delete_message(chat_id, message_id)
+            except TelegramAPIError as error:
+                if classify(error).fault is not Fault.REFUSED:
+                    raise
+                await self._edit(chat_id, message_id, moved, None)
+        except Exception as error:
+            log.info("an old message stays: %s", classify(error).reason)
 
     async def _edited(self, chat_id: int, message_id: int, drawn: Drawn) -> int | None:
         """Edit a known message; None when it is gone."""

@@ -20,10 +20,14 @@ from .texts import Html, Words
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A message ready to be sent; `waiting`: a guess of the player is still without its score."""
+    """A message ready to be sent. `moved` is what its predecessor says, should it have to stay.
+
+    `waiting`: a guess of the player is still without its score.
+    """
 
     text: Html
     markup: Markup | None
+    moved: Html
     waiting: bool = False
 
     @property
@@ -46,7 +50,7 @@ async def board(desk: Desk, message: Board) -> Drawn | None:
         return _private_board(words, message.game, state, player_id, session)
     words = await _room_words(desk, message.room)
     markup = keyboards.board(words, message.game, desk.me.username) if state.phase == "live" else None
-    return Drawn(board_view.draw(words, state), markup)
+    return Drawn(board_view.draw(words, state), markup, words("board-moved"))
 
 
 async def result(desk: Desk, message: Result) -> Drawn | None:
@@ -59,7 +63,7 @@ async def result(desk: Desk, message: Result) -> Drawn | None:
         words = desk.texts.of(player.lang if player else None)
     else:
         words = await _room_words(desk, message.room)
-    return Drawn(result_view.draw(words, state), None)
+    return Drawn(result_view.draw(words, state), None, words("board-moved"))
 
 
 async def composer(desk: Desk, message: Composer) -> Drawn | None:
@@ -71,19 +75,21 @@ async def composer(desk: Desk, message: Composer) -> Drawn | None:
     room = await rooms.get(desk.play, state.opened.room)
     words = desk.texts.of(player.lang if player else None)
     session = await _session(desk, message, message.player)
-    locks, draft = _draft(session, message.game, state)
+    locks, draft = _draft(session, message.game, state, message.player)
     slots = shown(draft, locks, state.settings.length)
     text = board_view.personal(words, state, message.player, slots, room.title if room else "")
     waiting = any(row.player == message.player for row in state.pending)
-    return Drawn(text, _composer_markup(words, message.game, state, message.player, draft=draft, locks=locks), waiting)
+    markup = _composer_markup(words, message.game, state, message.player, draft=draft, locks=locks)
+    return Drawn(text, markup, words("board-moved"), waiting)
 
 
 def _private_board(words: Words, game_id: str, state: GameState, player_id: str, session: Session) -> Drawn:
     if state.over:
-        return Drawn(board_view.draw(words, state), keyboards.again(words, state.settings))
-    locks, draft = _draft(session, game_id, state)
+        return Drawn(board_view.draw(words, state), keyboards.again(words, state.settings), words("board-moved"))
+    locks, draft = _draft(session, game_id, state, player_id)
     text = board_view.draw(words, state, shown(draft, locks, state.settings.length))
-    return Drawn(text, _composer_markup(words, game_id, state, player_id, draft=draft, locks=locks))
+    markup = _composer_markup(words, game_id, state, player_id, draft=draft, locks=locks)
+    return Drawn(text, markup, words("board-moved"))
 
 
 def _composer_markup(
@@ -95,12 +101,13 @@ def _composer_markup(
     return keyboards.composer(words, game_id, state.settings, draft=draft, locks=locks, tries=tries)
 
 
-def _draft(session: Session, game_id: str, state: GameState) -> tuple[dict[int, str], tuple[str, ...]]:
-    """Pins and draft, as far as they belong to this game."""
+def _draft(session: Session, game_id: str, state: GameState, player_id: str) -> tuple[dict[int, str], tuple[str, ...]]:
+    """Pins and draft, as far as they belong to this game and to the player's next guess."""
     if session.game != game_id:
         return {}, ()
     locks = pins(session.locks, state.settings)
-    return locks, kept(session.draft, locks, state.settings)
+    draft = sessions.draft_of(session, game_id, len(state.history(player_id)))
+    return locks, kept(draft, locks, state.settings)
 
 
 async def _session(desk: Desk, message: Board | Composer, player_id: str) -> Session:

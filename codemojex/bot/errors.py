@@ -66,6 +66,7 @@ _BAD_REQUESTS: tuple[tuple[str, Fault], ...] = (
     ("message is not modified", Fault.NOT_MODIFIED),
     ("message to edit not found", Fault.MESSAGE_GONE),
     ("message can't be edited", Fault.MESSAGE_GONE),
+    ("message to delete not found", Fault.MESSAGE_GONE),
     ("message_id_invalid", Fault.MESSAGE_GONE),
     ("query is too old", Fault.QUERY_EXPIRED),
     ("query id is invalid", Fault.QUERY_EXPIRED),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from codemojex.play import guesses, outbound, sessions
+from codemojex.play import guesses, outbound
 from codemojex.play.games import Snapshot
 from codemojex.play.guesses import Accepted, Refused
-from codemojex.play.sessions import Session
 
 from .scene import Scene
 
@@ -23,22 +22,7 @@ async def hand_in(scene: Scene, game: Snapshot, code: Sequence[str]) -> Accepted
     if isinstance(verdict, Refused):
         await _tell(scene, game, verdict)
         return None
-    await forget_draft(scene, game)
     return verdict
-
-
-async def forget_draft(scene: Scene, game: Snapshot) -> Session:
-    """Begin the next guess with an empty draft; pins of this game stay."""
-
-    def emptied(session: Session) -> Session:
-        return for_game(session, game.id).__replace__(draft=())
-
-    return await sessions.update(scene.play, scene.session_id, emptied)
-
-
-def for_game(session: Session, game_id: str) -> Session:
-    """The session as it begins for a game: draft and pins of another game are dropped."""
-    return session if session.game == game_id else session.__replace__(game=game_id, draft=(), locks={})
 
 
 async def show_again_when_far(scene: Scene, game: Snapshot, accepted: Accepted) -> None:
@@ -53,12 +37,8 @@ async def show_again_when_far(scene: Scene, game: Snapshot, accepted: Accepted) 
 
 async def refresh_composer(scene: Scene, game: Snapshot, *, fresh: bool = False) -> None:
     """Order the player's composer for a game that is played elsewhere: edit it where it stands, or send one."""
-    session = await scene.session()
-    known = session.composer_chat_id == scene.room.chat_id and not fresh
-    here = session.composer_message_id if known else 0
-    await outbound.composer(
-        scene.play, scene.player.id, game.id, scene.room.chat_id, scene.room.thread_id, message_id=here or None
-    )
+    room = scene.room
+    await outbound.composer(scene.play, scene.player.id, game.id, room.chat_id, room.thread_id, fresh=fresh)
 
 
 async def _far(scene: Scene, game: Snapshot, accepted: Accepted) -> bool:

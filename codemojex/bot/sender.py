@@ -2,7 +2,8 @@
 
 Budgets are the lanes' and the queue's: a 429 that comes nevertheless rests that chat exactly as long as told. Boards
 are drawn when they are sent, edited where they stand, and not sent when nothing changed. A call whose outcome is
-unknown is repeated when it is an edit; a new message is repeated at most once.
+unknown is repeated when it is an edit; a new message is repeated at most once. The private composers of a game follow
+its board, at the board's pace.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from collections.abc import Callable
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 
-from codemojex.play import messages, rooms
-from codemojex.play.messages import Board, Message, Result, Say
+from codemojex.play import composers, messages, rooms
+from codemojex.play.messages import Board, Composer, Message, Result, Say
 from codemojex.play.outcomes import Complete, Delay, Discard, Job, Outcome, Park, Retry
 
 from .delivery import Delivery, NotYet, Unknown
@@ -54,9 +55,12 @@ class Sender:
         if isinstance(message, Say | Result) and self._doubtful.count(job.id) > 1:
             return Discard("the outcome was unknown twice")
         try:
-            return await self._deliver(job, message)
+            outcome = await self._deliver(job, message)
         except (TelegramAPIError, ClientDecodeError) as error:
-            return await self._after(job, message, classify(error))
+            outcome = await self._after(job, message, classify(error))
+        if isinstance(message, Board) and message.chat_id < 0 and isinstance(outcome, Complete | None):
+            await composers.follow(self._desk.play, message.game)
+        return outcome
 
     async def _deliver(self, job: Job, message: Message) -> Outcome | None:
         patient = self._waits.count(job.id) < SCORE_WAITS
@@ -81,6 +85,8 @@ class Sender:
             case Fault.CHAT_GONE | Fault.NO_RIGHTS | Fault.THREAD_GONE:
                 log.info("chat %s cannot be written to: %s", message.chat_id, met.reason)
                 self._unreachable.add(str(message.chat_id))
+                if isinstance(message, Composer):
+                    await composers.forget(self._desk.play, message.game, message.player)
                 return Complete("unreachable")
             case Fault.MIGRATED:
                 await rooms.migrate(self._desk.play, message.chat_id, met.migrated_to)

@@ -116,6 +116,11 @@ def sent(options: Options, game_id: str) -> str:
     return f"{_prefix(options.outbound)}sent:{ids.require(game_id, 'GAM')}"
 
 
+def composers(options: Options, game_id: str) -> str:
+    """Hash of the game's private composers: player → where it stands, in the slot of the outbound queue."""
+    return f"{_prefix(options.outbound)}composers:{ids.require(game_id, 'GAM')}"
+
+
 def of_game(options: Options, game_id: str, room_id: str) -> list[str]:
     """All keys of a game in the order of the fragment `lua/include/game_keys.lua`."""
     home = queue(options, game_id)

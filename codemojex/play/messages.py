@@ -51,11 +51,16 @@ class Result(_Payload, frozen=True, tag="result", kw_only=True):
 
 
 class Composer(_Payload, frozen=True, tag="composer", kw_only=True):
-    """Show the player's guess builder as their session is when this is sent; `message_id` None sends a new one."""
+    """Show the player's guess builder for a game that is played elsewhere, as it is when this is sent.
+
+    It is edited where it stands; `fresh` wants a new message. `pressed` is the message whose button asked for this: it
+    takes the part of the composer when none is known, and gives way to the one that is.
+    """
 
     player: str
     game: str
-    message_id: int | None = None
+    fresh: bool = False
+    pressed: int | None = None
 
 
 Message = Say | Edit | Board | Result | Composer

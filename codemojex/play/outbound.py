@@ -19,8 +19,8 @@ from .rooms import Room
 from .sent import Sent, board_sent_effect, board_was_sent, forget_board, sent_board
 
 __all__ = [
-    "Sent", "board", "board_order", "board_sent_effect", "board_was_sent", "composer", "edit", "forget_board", "lane",
-    "order_many", "result", "result_order", "say", "sent_board",
+    "Sent", "board", "board_order", "board_sent_effect", "board_was_sent", "composer", "composer_order", "edit",
+    "forget_board", "lane", "order_many", "result", "result_order", "say", "sent_board",
 ]  # fmt: skip
 
 _WAITING_MS = 3_600_000  # a coalesced order that nobody claimed for an hour makes room for another
@@ -65,18 +65,41 @@ async def result(play: Play, game: Snapshot, event_id: str) -> bool:
 
 
 async def composer(
-    play: Play, player_id: str, game_id: str, chat_id: int, thread_id: int | None, *, message_id: int | None = None
+    play: Play,
+    player_id: str,
+    game_id: str,
+    chat_id: int,
+    thread_id: int | None,
+    *,
+    fresh: bool = False,
+    pressed: int | None = None,
 ) -> bool:
     """Order the player's guess builder in a chat; False when one waits already."""
-    message = Composer(chat_id=chat_id, thread_id=thread_id, player=player_id, game=game_id, message_id=message_id)
-    fresh = "new" if message_id is None else "edit"
-    return await _order(play, message, Dedup(f"composer-{fresh}-{player_id}-{chat_id}", _WAITING_MS, release="claim"))
+    order = composer_order(player_id, game_id, chat_id, thread_id, fresh=fresh, pressed=pressed)
+    return await _order(play, *order)
 
 
 def board_order(game_id: str, room: Room, *, fresh: bool = False) -> tuple[Message, Dedup]:
     """The order of a board and its name: one waits per game, and one that wants a new message."""
     message = Board(chat_id=room.chat_id, thread_id=room.thread_id, game=game_id, room=room.id, fresh=fresh)
     name = f"board-fresh-{game_id}" if fresh else f"board-{game_id}"
+    return message, Dedup(name, _WAITING_MS, release="claim")
+
+
+def composer_order(
+    player_id: str,
+    game_id: str,
+    chat_id: int,
+    thread_id: int | None,
+    *,
+    fresh: bool = False,
+    pressed: int | None = None,
+) -> tuple[Message, Dedup]:
+    """The order of a composer and its name: one waits per player and game, and one that wants a new message."""
+    message = Composer(
+        chat_id=chat_id, thread_id=thread_id, player=player_id, game=game_id, fresh=fresh, pressed=pressed
+    )
+    name = f"composer-fresh-{player_id}-{game_id}" if fresh else f"composer-{player_id}-{game_id}"
     return message, Dedup(name, _WAITING_MS, release="claim")
 
 

@@ -19,6 +19,7 @@ from .context import Play
 class Session(msgspec.Struct, frozen=True, omit_defaults=True):
     """A player's session in a conversation. `draft` holds a token or None per position; `locks` pins positions.
 
+    The draft belongs to the player's guess after `tries` others in `game`: handing that one in makes it out of date.
     `state` and `data` belong to the bot's dialogues (its FSM storage).
     """
 
@@ -27,8 +28,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
     preset: str = ""
     lang: str = ""
     game: str = ""
-    composer_chat_id: int = 0
-    composer_message_id: int = 0
+    tries: int = 0
     state: str = ""
     data: dict[str, object] = {}
 
@@ -36,6 +36,16 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
 def session_id(player_id: str, chat_id: int, thread_id: int | None) -> str:
     """The session's branded id: the same player in the same conversation always has the same."""
     return ids.derive("SES", f"{player_id}:{chat_id}:{thread_id or 0}")
+
+
+def draft_of(session: Session, game_id: str, tries: int) -> tuple[str | None, ...]:
+    """The draft of a player who has made `tries` guesses in the game; one that was handed in meanwhile is gone."""
+    return session.draft if (session.game, session.tries) == (game_id, tries) else ()
+
+
+def for_game(session: Session, game_id: str) -> Session:
+    """The session as it begins for a game: draft and pins of another game are dropped."""
+    return session if session.game == game_id else session.__replace__(game=game_id, draft=(), locks={})
 
 
 async def get(play: Play, session: str) -> Session:

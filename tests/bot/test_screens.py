@@ -218,6 +218,15 @@ async def test_a_group_game_is_played_from_the_private_chat(show: Show) -> None:
     await show.sees("Boris 1:", "🟨")
     own = await show.sees("Your guess for The Den", "Tries left: 7", "🟨", chat=show.boris)
     assert own["message_id"] == composer["message_id"]
+    await show.says(show.ada, await show.wrong(2))
+    await show.sees("Your guess for The Den", "Ada <3 1:", "Tries left: 7", chat=show.boris)
+    await show.says(show.boris, "/board", show.boris)
+    moved = await show.sees("Your guess for The Den", "Ada <3 1:", chat=show.boris, after=own["message_id"])
+    await show.says(show.ada, "/end")
+    over = await show.sees("The game was ended", "The code was", chat=show.boris)
+    assert over["message_id"] == moved["message_id"]
+    assert not buttons(over)
+    assert own["message_id"] not in [m["message_id"] for m in await show.people.messages(show.boris)]
 
 
 async def test_locks_fill_in(show: Show) -> None:

@@ -88,9 +88,21 @@ async def test_a_fresh_board_is_a_new_message_and_takes_the_edits(office: Office
     await office.table.guess(game, "Ada", await office.table.wrong(game))
     await office.table.work()
     await office.send(office.board(game.id))
-    old, new = await office.shown()
-    assert "Ada" not in old["text"]
+    [new] = await office.shown()  # the old one is gone
     assert "Ada 1:" in new["text"]
+
+
+@pytest.mark.parametrize(("kind", "points_down"), [("400", True), ("500", False)])
+async def test_an_old_board_that_cannot_be_deleted_points_down_or_stays(
+    kind: str, points_down: bool, office: Office
+) -> None:
+    game = await office.table.open()
+    await office.send(office.board(game.id))
+    await office.people.fault("deleteMessage", kind, description="message can't be deleted for everyone")
+    assert await office.send(office.board(game.id, fresh=True)) is None
+    old, new = await office.shown()
+    assert ("further down" in old["text"], bool(buttons(old))) == (points_down, not points_down)
+    assert buttons(new)
 
 
 async def test_a_board_whose_message_is_gone_is_sent_anew(office: Office) -> None:

@@ -10,8 +10,9 @@ import pytest
 from codemojex.engine import claims, settlement, streams
 from codemojex.engine.outcome import Complete
 from codemojex.engine.settlement import Settlement
-from codemojex.play import archiver, feed, keys, messages, outbound, rooms, sent
+from codemojex.play import archiver, closing, composers, feed, keys, messages, outbound, rooms, sent
 from codemojex.play.archiver import Archiver
+from codemojex.play.composers import Composing
 from codemojex.play.messages import Board, Composer, Edit, Message, Result, Say
 from codemojex.play.outbound import Sent
 from tests.play.table import LEASE_MS, GameTable
@@ -63,11 +64,11 @@ async def test_composer_and_edit_are_ordered(table: GameTable) -> None:
     ada = table.people["Ada"]
     assert await outbound.composer(table.play, ada.id, game.id, 7, None)
     assert not await outbound.composer(table.play, ada.id, game.id, 7, None)
-    assert await outbound.composer(table.play, ada.id, game.id, 7, None, message_id=9)
+    assert await outbound.composer(table.play, ada.id, game.id, 7, None, fresh=True)
     assert await outbound.edit(table.play, 7, 9, "new", key="u3-1")
     assert await outbox(table) == [
         Composer(chat_id=7, player=ada.id, game=game.id),
-        Composer(chat_id=7, player=ada.id, game=game.id, message_id=9),
+        Composer(chat_id=7, player=ada.id, game=game.id, fresh=True),
         Edit(chat_id=7, message_id=9, text="new"),
     ]
 
@@ -159,6 +160,28 @@ async def test_board_message_is_noted_together_with_the_acknowledgement(table: G
     items = [Settlement(job.id, job.token, outcome)]
     await settlement.settle_many(table.play.bus, queue, items, effects=sent.effects())
     assert await outbound.sent_board(table.play, game.id) == note
+
+
+async def test_noted_composers_of_a_game_follow_and_no_more_than_may(
+    table: GameTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(composers, "LIMIT", 3)
+    monkeypatch.setattr(composers, "FOLLOWED", 2)
+    game, people = await table.open(), [*table.people.values(), *table.people.values()][:3]
+    assert await composers.follow(table.play, game.id) == 0
+    for number, player in enumerate(people, 1):
+        assert await composers.was_sent(table.play, game.id, player.id, Composing(number, None, 9, "d"))
+    assert not await composers.was_sent(table.play, game.id, table.play.mint.mint("PLR"), Composing(4, None, 9, "d"))
+    assert await composers.was_sent(table.play, game.id, people[0].id, Composing(1, None, 10, "e"))
+    assert await composers.of(table.play, game.id, people[0].id) == Composing(1, None, 10, "e")
+    await outbox(table)
+    assert await composers.follow(table.play, game.id) == 2, "as many as one change of the board may redraw"
+    await outbox(table)
+    await closing.end(table.play, game, table.people["Ada"], by_admin=False, request="e")
+    assert await composers.follow(table.play, game.id) == 3, "everybody hears of the end"
+    assert {message.chat_id for message in await outbox(table)} == {1, 2, 3}
+    await composers.forget(table.play, game.id, people[0].id)
+    assert await composers.follow(table.play, game.id) == 2
 
 
 async def test_payload_of_another_kind_is_refused() -> None:

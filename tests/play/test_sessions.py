@@ -35,17 +35,26 @@ def test_session_belongs_to_player_and_conversation() -> None:
     assert sessions.session_id("a", 1, None) == sessions.session_id("a", 1, None)
 
 
+def test_a_draft_is_gone_once_its_guess_is_handed_in() -> None:
+    session = Session(game="g", draft=("🍎",), tries=2, locks={0: "🍋"})
+    assert sessions.draft_of(session, "g", 2) == ("🍎",)
+    assert sessions.draft_of(session, "g", 3) == ()
+    assert sessions.draft_of(session, "h", 2) == ()
+    assert sessions.for_game(session, "g") == session
+    assert sessions.for_game(session, "h") == Session(game="h", tries=2)
+
+
 async def test_no_update_is_lost_between_processes(table: GameTable) -> None:
     name = sessions.session_id(table.people["Ada"].id, 8, None)
 
     def count(old: Session) -> Session:
-        return msgspec.structs.replace(old, composer_message_id=old.composer_message_id + 1)
+        return msgspec.structs.replace(old, tries=old.tries + 1)
 
     async with NearCache(table.play.bus) as other:
         elsewhere = with_caches(table.play, other)
         await other.connected()
         await asyncio.gather(*(sessions.update(play, name, count) for play in (table.play, elsewhere) * 10))
-        assert (await sessions.update(elsewhere, name, count)).composer_message_id == 21
+        assert (await sessions.update(elsewhere, name, count)).tries == 21
 
 
 async def test_session_without_a_cache_says_what_is_missing(table: GameTable) -> None:

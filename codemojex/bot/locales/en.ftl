@@ -92,6 +92,8 @@ board-earlier = … { $count ->
     }
 board-tries-left = Tries left: { $tries }
 board-no-guesses = No guess yet. Who dares?
+board-nobody = Nobody has guessed.
+board-moved = ⤵️ This goes on further down.
 board-how = Type { $length } emojis or tap the button below.
 board-how-solo = Tap the emojis below or type { $length } of them.
 board-sealing = 🔓 <b>{ $name }</b> has cracked it! Earlier guesses are still being counted …

@@ -10,7 +10,6 @@ from codemojex.bot.callbacks import ComposerPress
 from codemojex.bot.drafts import Complaint, Drafted, Ready, kept, pins
 from codemojex.bot.drafts import press as pressed
 from codemojex.bot.filters import Pressed
-from codemojex.bot.handing_in import for_game, forget_draft
 from codemojex.bot.scene import Desk, Scene, of_query
 from codemojex.play import games, guesses, outbound, sessions, views
 from codemojex.play.games import Snapshot
@@ -36,30 +35,31 @@ async def compose(query: CallbackQuery, bot: Bot, desk: Desk, request: str, pres
         if game is not None:
             await _redraw(scene, game)
         return
-    if press.action == "send" and press.tries != await _tries(scene, game):
+    tries = await _tries(scene, game)
+    if press.action == "send" and press.tries != tries:
         await answer(bot, query, scene.words.plain("outdated-toast"))
     else:
-        await answer(bot, query, await _act(scene, game, press.action))
+        await answer(bot, query, await _act(scene, game, press.action, tries))
         if press.action == "send" and game.room == scene.room.id:
             return  # the score redraws the board in a moment; two edits would only make it wait
     await _redraw(scene, game)
 
 
-async def _act(scene: Scene, game: Snapshot, action: str) -> str:
-    """Change the draft or hand it in; the toast."""
+async def _act(scene: Scene, game: Snapshot, action: str, tries: int) -> str:
+    """Change the draft of the guess after `tries` others, or hand it in; the toast."""
     effect: list[Drafted | Ready | Complaint] = []
 
     def change(session: Session) -> Session:
-        session = for_game(session, game.id)
+        session = sessions.for_game(session, game.id)
         if session.data.get("press") == scene.request:
             return session  # the same press, delivered again
         locks = pins(session.locks, game.settings)
-        outcome = pressed(action, kept(session.draft, locks, game.settings), locks, game.settings)
+        draft = kept(sessions.draft_of(session, game.id, tries), locks, game.settings)
+        outcome = pressed(action, draft, locks, game.settings)
         effect[:] = [outcome]
-        if isinstance(outcome, Drafted):
-            session = session.__replace__(draft=outcome.draft, data={**session.data, "press": scene.request})
-        here = {"composer_chat_id": scene.room.chat_id, "composer_message_id": scene.message_id}
-        return session.__replace__(**here) if game.room != scene.room.id else session
+        if not isinstance(outcome, Drafted):
+            return session
+        return session.__replace__(draft=outcome.draft, tries=tries, data={**session.data, "press": scene.request})
 
     await sessions.update(scene.play, scene.session_id, change)
     match effect[0] if effect else None:
@@ -75,7 +75,6 @@ async def _hand_in(scene: Scene, game: Snapshot, code: tuple[str, ...]) -> str:
     verdict = await guesses.submit(scene.play, game, scene.player, code, scene.request)
     if isinstance(verdict, guesses.Refused):
         return scene.words.plain("refused-toast", reason=verdict.reason)
-    await forget_draft(scene, game)
     return scene.words.plain("sent-toast", **{"try": verdict.try_no})
 
 
@@ -96,5 +95,5 @@ async def _redraw(scene: Scene, game: Snapshot) -> None:
         game.id,
         scene.room.chat_id,
         scene.room.thread_id,
-        message_id=scene.message_id,
+        pressed=scene.message_id,
     )

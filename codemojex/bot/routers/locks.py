@@ -10,7 +10,7 @@ from aiogram.types import Message
 from codemojex.bot.anonymous import tell_anonymous
 from codemojex.bot.drafts import kept, pins, shown
 from codemojex.bot.filters import Order
-from codemojex.bot.handing_in import for_game, refresh_composer
+from codemojex.bot.handing_in import refresh_composer
 from codemojex.bot.scene import Desk, Scene, of_message
 from codemojex.game import emoji, locks
 from codemojex.play import outbound, sessions
@@ -76,7 +76,7 @@ async def _scene_and_game(message: Message, desk: Desk, request: str) -> tuple[S
 
 async def _change(scene: Scene, game: Snapshot, change: Callable[[dict[int, str]], dict[int, str]]) -> None:
     def changed(session: Session) -> Session:
-        session = for_game(session, game.id)
+        session = sessions.for_game(session, game.id)
         return session.__replace__(locks=change(pins(session.locks, game.settings)))
 
     session = await sessions.update(scene.play, scene.session_id, changed)

@@ -12,7 +12,6 @@ from codemojex.bot.anonymous import tell_anonymous
 from codemojex.bot.answers import answer
 from codemojex.bot.callbacks import Proposal
 from codemojex.bot.filters import Order, Pressed
-from codemojex.bot.handing_in import for_game
 from codemojex.bot.scene import Desk, Scene, of_message, of_query
 from codemojex.game.presets import MODES, PRESETS, GameSettings, Mode, settings_for
 from codemojex.game.sets import EMOJI_SETS
@@ -102,5 +101,5 @@ async def _open(scene: Scene, settings: GameSettings) -> bool:
         return False
     if scene.private:
         game_id = opened.game.id
-        await sessions.update(scene.play, scene.session_id, lambda session: for_game(session, game_id))
+        await sessions.update(scene.play, scene.session_id, lambda session: sessions.for_game(session, game_id))
     return True

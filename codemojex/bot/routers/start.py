@@ -8,7 +8,7 @@ from aiogram.types import Message
 from codemojex.bot import keyboards
 from codemojex.bot.deep_links import read_payload
 from codemojex.bot.filters import Order
-from codemojex.bot.handing_in import for_game
+from codemojex.bot.handing_in import refresh_composer
 from codemojex.bot.scene import Desk, Scene, of_message
 from codemojex.play import games, outbound, sessions
 
@@ -54,8 +54,8 @@ async def _join(scene: Scene, game_id: str) -> None:
     if game is None or game.state != "open":
         await scene.say(scene.words("start-game-over"))
         return
-    await sessions.update(scene.play, scene.session_id, lambda session: for_game(session, game_id))
+    await sessions.update(scene.play, scene.session_id, lambda session: sessions.for_game(session, game_id))
     if game.room == scene.room.id:
         await outbound.board(scene.play, game, fresh=True)
     else:
-        await outbound.composer(scene.play, scene.player.id, game_id, scene.room.chat_id, scene.room.thread_id)
+        await refresh_composer(scene, game, fresh=True)
