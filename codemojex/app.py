@@ -21,7 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from codemojex import logs
-from codemojex.embedded import EmbeddedServerError, data_directory, embedded_valkey
+from codemojex.embedded import (
+    EmbeddedServerError,
+    data_directory,
+    embedded_valkey,
+    running_instance,
+    server_url,
+)
 from codemojex.engine.clock import SystemClock
 from codemojex.engine.connector import Connector
 from codemojex.engine.errors import ConnectionFault, EngineError, InvalidValue
@@ -87,6 +93,8 @@ def migrate(settings: Settings) -> int:
     """Bring the store's tables up to date."""
 
     async def work(_: asyncio.Event) -> None:
+        if settings.database_url is None:
+            settings.data_dir.mkdir(parents=True, exist_ok=True)
         revision = await migrate_store(_database(settings))
         print(f"the store is at revision {revision}")
 
@@ -95,23 +103,29 @@ def migrate(settings: Settings) -> int:
 
 def health(settings: Settings, roles: Sequence[str]) -> int:
     """Print what is well and what is not; 0 when all is."""
-    checks = probe.checks_for(
-        valkey_url=_valkey(settings),
-        database_url=_database(settings),
-        directory=_heartbeats(settings.data_dir),
-        roles=roles,
-    )
-    findings = asyncio.run(probe.examine(checks))
+
+    async def work(_: asyncio.Event) -> None:
+        place = await _place(settings)
+        checks = probe.checks_for(
+            valkey_url=place.valkey,
+            database_url=place.database,
+            directory=_heartbeats(place.directory),
+            roles=roles,
+        )
+        findings.extend(await probe.examine(checks))
+
+    findings: list[probe.Finding] = []
+    code = _main(settings, work)
     for finding in findings:
         print(f"{'ok  ' if finding.well else 'FAIL'} {finding.name}: {finding.detail}")
-    return 0 if all(finding.well for finding in findings) else 1
+    return code if all(finding.well for finding in findings) else 1
 
 
 def status(settings: Settings) -> int:
     """Print how the queues stand."""
 
     async def work(_: asyncio.Event) -> None:
-        bus = await Connector.connect(_valkey(settings))
+        bus = await Connector.connect((await _place(settings)).valkey)
         try:
             show(await read(bus, queues_of(options_of(settings))), sys.stdout)
         finally:
@@ -172,7 +186,7 @@ def export_protocol(settings: Settings, directory: Path, force: bool) -> int:
 async def _play(settings: Settings, stop: asyncio.Event) -> None:
     with data_directory(settings.data_dir) as directory:
         async with AsyncExitStack() as stack:
-            database = f"sqlite+aiosqlite:///{directory / 'store.db'}"
+            database = _sqlite(directory)
             await migrate_store(database)
             valkey = await stack.enter_async_context(embedded_valkey(directory))
             from codemojex.local_telegram import LocalTelegram
@@ -206,6 +220,7 @@ async def _serve(
     async with AsyncExitStack() as stack:
         bus = await Connector.connect(place.valkey)
         stack.push_async_callback(bus.close)
+        place.directory.mkdir(parents=True, exist_ok=True)
         store = await open_store(place.database)
         stack.push_async_callback(close, store)
         lease = await stack.enter_async_context(NodeLease(bus, observe=observe))
@@ -249,6 +264,19 @@ async def _work(
             task.cancel()
 
 
+async def _place(settings: Settings) -> Place:
+    """The place that the settings name; without a server in them, the game that `play` has open on this machine."""
+    if settings.valkey_url is None:
+        directory = await running_instance(settings.data_dir)
+        if directory is None:
+            raise Fault(
+                f"no game is open in {settings.data_dir} and CODEMOJEX_VALKEY_URL is missing: start `codemojex play`, "
+                "or set it to the server's address, such as valkey://localhost:6379/0"
+            )
+        return Place(server_url(directory), _sqlite(directory), directory)
+    return Place(_valkey(settings), _database(settings), settings.data_dir)
+
+
 def _valkey(settings: Settings) -> str:
     if settings.valkey_url is None:
         raise Fault(
@@ -260,8 +288,11 @@ def _valkey(settings: Settings) -> str:
 def _database(settings: Settings) -> str:
     if settings.database_url is not None:
         return settings.database_url.get_secret_value()
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
-    return f"sqlite+aiosqlite:///{settings.data_dir.absolute() / 'store.db'}"
+    return _sqlite(settings.data_dir)
+
+
+def _sqlite(directory: Path) -> str:
+    return f"sqlite+aiosqlite:///{directory.absolute() / 'store.db'}"
 
 
 def _heartbeats(directory: Path) -> Path:

@@ -46,8 +46,7 @@ def data_directory(root: Path, name: str = "play") -> Generator[Path]:
 
     Raises EmbeddedServerError when the directory cannot be written.
     """
-    for number in range(1, _MAX_INSTANCES + 1):
-        directory = root.absolute() / (name if number == 1 else f"{name}-{number}")
+    for directory in _instances(root, name):
         lock = _lock(directory, "instance.lock")
         if lock is not None:
             try:
@@ -58,6 +57,19 @@ def data_directory(root: Path, name: str = "play") -> Generator[Path]:
     raise EmbeddedServerError(
         f"{_MAX_INSTANCES} instances use {root} already: end some, or choose another data directory"
     )
+
+
+async def running_instance(root: Path, name: str = "play") -> Path | None:
+    """The first of `root/play`, `root/play-2`, … whose server answers; None when there is none. Changes nothing."""
+    for directory in _instances(root, name):
+        if directory.is_dir() and (await _ask(_socket_path(directory), "PING", _STOP_S)).startswith("+PONG"):
+            return directory
+    return None
+
+
+def server_url(directory: Path) -> str:
+    """The address of the server that `embedded_valkey` runs over `directory`."""
+    return f"unix://{_socket_path(directory.absolute())}"
 
 
 @contextlib.asynccontextmanager
@@ -77,7 +89,7 @@ async def embedded_valkey(directory: Path, *, aof: bool = True) -> AsyncGenerato
         async with asyncio.TaskGroup() as group:
             keeper = group.create_task(server.keep_running())
             try:
-                yield f"unix://{server.socket_path}"
+                yield server_url(directory)
             finally:
                 keeper.cancel()
     except BaseExceptionGroup as errors:
@@ -238,6 +250,11 @@ def _lock(directory: Path, name: str) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
+
+
+def _instances(root: Path, name: str) -> Generator[Path]:
+    for number in range(1, _MAX_INSTANCES + 1):
+        yield root.absolute() / (name if number == 1 else f"{name}-{number}")
 
 
 def _socket_path(directory: Path) -> Path:

@@ -17,6 +17,8 @@ from rich.text import Text
 from codemojex.engine.connector import Connector
 from codemojex.engine.metrics import Counts, counts
 
+_UNCUT = 300  # columns; the table takes what it needs of them
+
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
@@ -33,7 +35,7 @@ async def read(bus: Connector, queues: Mapping[str, str]) -> list[QueueStatus]:
 
 
 def show(queues: Sequence[QueueStatus], stream: TextIO, *, width: int | None = None) -> None:
-    """Print the table to `stream`; colours only on a terminal."""
+    """Print the table to `stream`: colours only on a terminal, and nothing cut where there is none."""
     table = Table(title="Queues", title_justify="left", header_style="bold")
     for heading in ("queue", "holds"):
         table.add_column(heading)
@@ -54,7 +56,7 @@ def show(queues: Sequence[QueueStatus], stream: TextIO, *, width: int | None = N
             Text(f"{now.dead:,}", style="red" if now.dead else ""),
             *(f"{number:,}" for number in (now.completed, now.failed)),
         )
-    Console(file=stream, width=width).print(table)
+    Console(file=stream, width=width or (None if stream.isatty() else _UNCUT)).print(table)
 
 
 def _age(age_ms: int | None) -> str:

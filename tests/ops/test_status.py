@@ -71,6 +71,12 @@ def test_what_is_no_terminal_gets_no_colours() -> None:
     assert "\x1b" not in shown(QueueStatus("cm", "guesses", replace(QUIET, dead=9)))
 
 
+def test_what_is_no_terminal_gets_the_whole_table() -> None:
+    stream = io.StringIO()
+    show([QueueStatus("a-queue-with-a-rather-long-name", "p" * 120, QUIET)], stream)
+    assert "p" * 120 in stream.getvalue()
+
+
 async def test_the_numbers_come_from_the_server(bus: Connector, queue: str) -> None:
     mint = Minter(1)
     lane = ids.derive("ROM", queue)

@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from codemojex import embedded
-from codemojex.embedded import EmbeddedServerError, data_directory, embedded_valkey
+from codemojex.embedded import EmbeddedServerError, data_directory, embedded_valkey, running_instance, server_url
 
 HOLD_UNTIL_KILLED = """
 import asyncio, sys
@@ -132,6 +132,16 @@ def test_a_second_instance_takes_the_next_directory_and_gives_it_back(tmp_path: 
             assert again == second
     with data_directory(tmp_path) as after:
         assert after == first
+
+
+async def test_the_running_instance_is_found_and_nothing_is_made_by_looking(tmp_path: Path) -> None:
+    assert await running_instance(tmp_path / "none") is None
+    (tmp_path / "play").mkdir()
+    async with embedded_valkey(tmp_path / "play-2") as url:
+        assert await running_instance(tmp_path) == tmp_path / "play-2"
+        assert server_url(tmp_path / "play-2") == url
+    assert await running_instance(tmp_path) is None
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.fixture

@@ -156,6 +156,10 @@ async def test_a_second_instance_runs_beside_the_first(product_in: Callable[...,
     async with People(first.url) as here, People(second.url) as there:
         ours = await Company.gather(here)
         game = await ours.play(ours.ada, ours.group, "/play classic")
+        code, _, shown = await codemojex(first.directory, "status")
+        assert (code, "messages to Telegram" in shown, "…" in shown) == (0, True, False), shown  # nothing is cut
+        code, _, found = await codemojex(first.directory, "health", "--roles", "intake,score")
+        assert (code, found.count("ok  ")) == (0, 4), found
         assert len((await there.state())["people"]) < len((await here.state())["people"])
         assert second.interrupt().code == 0, second.output
         await game.open_round(ours.three)  # the other one does not mind
@@ -238,8 +242,14 @@ async def test_run_says_when_telegram_is_out_of_reach(
 async def test_run_says_when_valkey_is_out_of_reach(tmp_path: Path, database: str) -> None:
     url = f"valkey://someone:geheim@127.0.0.1:{closed_port()}/0"
     settings = {"CODEMOJEX_VALKEY_URL": url, "CODEMOJEX_DATABASE_URL": database, "BOT_TOKEN": TOKEN}
-    answer = await codemojex(tmp_path, "run", **settings)
-    assert_one_line(answer, 1, "127.0.0.1", "CODEMOJEX_VALKEY_URL")
+    assert_one_line(await codemojex(tmp_path, "run", **settings), 1, "127.0.0.1", "CODEMOJEX_VALKEY_URL")
+    assert not (tmp_path / ".codemojex").exists()
+
+
+async def test_status_says_when_no_game_is_open(tmp_path: Path) -> None:
+    answer = await codemojex(tmp_path, "status")
+    assert_one_line(answer, 1, ".codemojex", "codemojex play", "CODEMOJEX_VALKEY_URL")
+    assert not (tmp_path / ".codemojex").exists()
 
 
 async def test_run_says_when_the_database_is_out_of_reach(
