@@ -6,9 +6,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from codemojex.engine import flows
+from codemojex.engine import flows, lanes
 from codemojex.engine.audit import Violation, audit
+from codemojex.engine.errors import ServerError
 from codemojex.engine.flows import Flow
+from codemojex.engine.outcome import Discard
+from codemojex.engine.scripts import ENGINE
 
 from .bench import Bench, lane
 
@@ -45,6 +48,29 @@ async def strayed(b: Bench) -> tuple[str, str]:
     return job_id, f"row: stands in the flat backlog, but belongs to lane {lane(1)}"
 
 
+async def lost_dead(b: Bench) -> tuple[str, str]:
+    (job_id,) = await b.fill([None])
+    await b.settle((await b.take())[0], Discard("no"))
+    await b.raw("ZREM", "dead", job_id)
+    return job_id, "row: stands in no set, its state is dead"
+
+
+async def still_waiting(b: Bench) -> tuple[str, str]:
+    await b.fill([lane(1)])
+    (job,) = await b.take()
+    await b.raw("ZADD", f"g:{lane(1)}:pending", 0, job.id)
+    await b.raw("RPUSH", "ring", lane(1))
+    return job.id, f"row: stands in active, g:{lane(1)}:pending at once"
+
+
+async def seat_of_nobody(b: Bench) -> tuple[str, str]:
+    await lanes.limit(b.bus, b.queue, lane(1), 1)
+    await b.fill([lane(1)])
+    await b.raw("HSET", "gactive", lane(1), 1)
+    await b.raw("DEL", "ring")
+    return lane(1), "gactive: counts 1 in flight, there are 0"
+
+
 async def uncounted(b: Bench) -> tuple[str, str]:
     parent = await family(b)
     await b.raw("DEL", f"job:{parent}:dependencies")
@@ -64,10 +90,11 @@ async def family(b: Bench) -> str:
     return parent.id
 
 
-@pytest.mark.parametrize(
-    "damage", [nowhere, gone, twice, misnamed, strayed, uncounted, miscounted], ids=lambda d: d.__name__
-)
-async def test_the_audit_says_what_is_wrong(bench: Bench, damage: Damage) -> None:
+ALL = [nowhere, gone, twice, misnamed, strayed, lost_dead, still_waiting, seat_of_nobody, uncounted, miscounted]
+
+
+@pytest.mark.parametrize("damage", ALL, ids=lambda d: d.__name__)
+async def test_the_audit_says_what_is_wrong_and_its_repair_leaves_no_more_to_say(bench: Bench, damage: Damage) -> None:
     found = Violation(*await damage(bench))
     assert await audit(bench.bus, bench.queue) == [found]
     assert await audit(bench.bus, bench.queue, repair=True) == [found]
@@ -84,3 +111,19 @@ async def test_a_repaired_parent_waits_for_as_many_children_as_there_are(bench: 
         assert (await bench.row(parent))["state"] == "awaiting_children"
         await bench.settle(job)
     assert (await bench.row(parent))["state"] == "pending"
+
+
+async def test_a_repaired_job_wakes_a_worker(bench: Bench) -> None:
+    await nowhere(bench)
+    await bench.raw("DEL", "wake")
+    await audit(bench.bus, bench.queue, repair=True)
+    assert await bench.wakes() == 1
+
+
+async def test_a_queue_with_too_many_jobs_in_flight_is_not_looked_at_in_one_step(bench: Bench) -> None:
+    await bench.raw("ZADD", "active", *(part for n in range(20_001) for part in (1, n)))
+    with pytest.raises(ServerError, match="more than 20000 jobs in flight"):
+        await bench.bus.run(ENGINE.script("audit_active"), (bench.space.prefix,), (0,))
+    await bench.raw("ZREM", "active", 0)
+    assert await bench.bus.run(ENGINE.script("audit_active"), (bench.space.prefix,), (0,)) == []
+    await bench.raw("DEL", "active")

@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.mutants.hunt import Fate, Hunter
+from tests.mutants.hunt import PATIENCE_S, Fate, Hunter
 from tests.mutants.mutations import DROPPED, FLIPPED, LITERAL, SWAPPED, Mutant, mutants
 from tests.mutants.override import original, paths
 from tests.mutants.suite import ROOT
@@ -49,6 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, metavar="N", help="N mutants, drawn by chance")
     parser.add_argument("--seed", type=int, default=1, help="what the sample is drawn with (1)")
     parser.add_argument("--again", action="store_true", help="try the survivors of earlier runs again")
+    parser.add_argument(
+        "--patience", type=float, default=PATIENCE_S, metavar="S", help="time for the tests of a mutant"
+    )
     parser.add_argument("--seconds", type=float, metavar="S", help="begin no further mutant after this time")
     chosen = parser.parse_args(arguments)
     if chosen.only and chosen.only not in paths():
@@ -56,16 +59,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = [m for m in every() if chosen.only in (None, m.path) and chosen.kind in (None, m.kind)]
     if chosen.sample is not None and chosen.sample < len(found):
         found = random.Random(chosen.seed).sample(found, chosen.sample)
-    return asyncio.run(_hunt(found, again=chosen.again, seconds=chosen.seconds))
+    return asyncio.run(_hunt(found, again=chosen.again, seconds=chosen.seconds, patience=chosen.patience))
 
 
-async def _hunt(found: Sequence[Mutant], *, again: bool, seconds: float | None) -> int:
+async def _hunt(found: Sequence[Mutant], *, again: bool, seconds: float | None, patience: float) -> int:
     book = Book(KEPT)
     end = math.inf if seconds is None else time.monotonic() + seconds
     found = sorted(found, key=lambda mutant: KINDS.index(mutant.kind) > 1)  # dropped and flipped ones first
     retried = ("waits", "undecided", *(("survived",) if again else ()))
     left = [m for m in found if (fate := book.fate(m)) is None or fate.end in retried]
-    hunter = Hunter(kills=book.kills())
+    hunter = Hunter(kills=book.kills(), patience_s=patience)
     try:
         if left:
             await hunter.learn()

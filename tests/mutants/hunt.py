@@ -28,7 +28,7 @@ from tests.mutants.suite import NO_END, Suite, learn_tests
 from tests.support.valkey import ValkeyServer
 
 SCENARIO_S = 5.0
-TESTS_S = 120.0
+PATIENCE_S = 120.0
 _CONFIRM = 3  # tests that fail once and hold the second time, at most, before the mutant counts as a survivor
 _SERVER_BYTES = 2 << 30  # a loop without an end must not take the machine's memory
 NOBODY = "no scenario and no test runs this line"
@@ -57,7 +57,8 @@ class Seen:
 class Hunter:
     """Tries mutants against servers of its own. `learn` first, `close` in the end.
 
-    `kills` says who has killed how many mutants of a file before: path -> name -> number.
+    `kills` says who has killed how many mutants of a file before: path -> name -> number. `patience_s` is how long the
+    tests of one mutant may take.
     """
 
     def __init__(
@@ -65,7 +66,9 @@ class Hunter:
         scenarios: Sequence[Scenario] = SCENARIOS,
         tests: Mapping[str, Seen] = MappingProxyType({}),
         kills: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
+        patience_s: float = PATIENCE_S,
     ) -> None:
+        self._patience_s = patience_s
         self._scenarios = {scenario.name: scenario for scenario in scenarios}
         self._server = _server()
         self._seen: dict[str, Seen] = {}
@@ -115,10 +118,10 @@ class Hunter:
         self._suite = self._suite or Suite(sorted({test.partition("::")[0] for test in self._tests}))
         text = mutant.text(original(mutant.path))
         for _ in range(_CONFIRM):
-            culprit = self._suite.first_failure(mutant.path, text, tests, TESTS_S)
+            culprit = self._suite.first_failure(mutant.path, text, tests, self._patience_s)
             if culprit == NO_END:
                 return Fate("undecided")
-            if culprit and self._suite.first_failure(mutant.path, text, [culprit], TESTS_S):
+            if culprit and self._suite.first_failure(mutant.path, text, [culprit], self._patience_s):
                 return self._killed(mutant, culprit)
             tests = tests[tests.index(culprit) + 1 :] if culprit else []
             if not tests:
