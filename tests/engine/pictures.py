@@ -49,11 +49,12 @@ def pages() -> list[Path]:
 async def develop(page: Path, url: str) -> str:
     """The page's text with every picture as it is now. Raises what its Python blocks raise."""
     text = page.read_text(encoding="utf-8")
-    bus = await Connector.connect(f"{url}?db={DATABASE}")
+    url = f"{url}?db={DATABASE}"
+    bus = await Connector.connect(url)
     try:
         await bus.execute("FLUSHDB")
         random.seed(0)  # what the engine draws, a node number for example
-        space: dict[str, Any] = {"bus": bus, "queue": QUEUE, "mint": Minter(1), "__name__": "page"}
+        space: dict[str, Any] = {"URL": url, "bus": bus, "queue": QUEUE, "mint": Minter(1), "__name__": "page"}
         camera = Camera(bus, await _now_ms(bus))
         parts, end = list[str](), 0
         for block in blocks(text, "python", "keys"):
