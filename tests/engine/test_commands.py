@@ -1,0 +1,152 @@
+"""Commands called by themselves, as a peer calls them: what they answer and leave where no verb looks so closely."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from codemojex.engine import cancel, lanes, limits
+from codemojex.engine.connector import Arg
+from codemojex.engine.errors import WrongState
+from codemojex.engine.scripts import ENGINE
+
+from .bench import Bench, lane
+
+DEADLINE_S = 5.0
+
+
+async def run(bench: Bench, name: str, *args: Arg) -> Any:
+    return await bench.bus.run(ENGINE.script(name), (bench.space.prefix,), args)
+
+
+async def admit(bench: Bench, **spec: Any) -> tuple[bytes, dict[str, str]]:
+    """What the command answers to a spec (see include/admit_one.lua), and the row that it wrote."""
+    job_id = bench.id()
+    code, holder = await run(bench, "admit_many", msgspec.msgpack.encode([{"id": job_id, **spec}]), b"payload")
+    assert holder.decode() == job_id
+    return code, await bench.row(job_id)
+
+
+# admission
+
+
+async def test_a_row_holds_what_its_spec_says_and_nothing_else(bench: Bench) -> None:
+    plain = {"state": "pending", "attempts": "0", "payload": "payload"}
+    assert await admit(bench) == (b"enqueued", plain)
+    code, row = await admit(
+        bench, lane=lane(1), max_attempts=3, backoff="fixed:5", timeout=700, expires=4_000_000_000_000, dedup="k",
+        window=90_000, release="window", trace="00-aa-bb-01",
+    )  # fmt: skip
+    assert code == b"enqueued"
+    assert row == plain | {
+        "group": lane(1), "max_attempts": "3", "backoff": "fixed:5", "timeout_ms": "700", "dedup": "k",
+        "expires_at": "4000000000000", "dedup_ms": "90000", "trace": "00-aa-bb-01",
+    }  # fmt: skip
+    row = (await admit(bench, dedup="l", window=90_000, release="claim"))[1]
+    assert row == plain | {"dedup": "l"}
+    code, row = await admit(bench, children=2, parent=bench.id(), parent_queue="q", policy="id")
+    assert (code, row["state"], row["children"]) == (b"held", "awaiting_children", "2")
+    assert (row["parent_queue"], row["parent_policy"]) == ("q", "id")
+
+
+# settings
+
+
+async def test_settings_say_that_they_were_taken(bench: Bench) -> None:
+    assert await run(bench, "configure", "max", 5, "duration", 1000) == 1
+    assert await run(bench, "lane_set", lane(1), "weight", 2) == 1
+
+
+async def test_a_ceiling_of_its_own_is_no_default_and_other_settings_leave_the_default(bench: Bench) -> None:
+    await limits.set_default_lane_limit(bench.bus, bench.queue, 2)
+    await bench.fill([lane(1)])
+    await lanes.weight(bench.bus, bench.queue, lane(1), 3)
+    assert await bench.raw("SMEMBERS", "defaulted") == [lane(1).encode()]
+    await lanes.limit(bench.bus, bench.queue, lane(1), 4)
+    assert await bench.raw("SMEMBERS", "defaulted") == []
+    await bench.settle((await bench.take())[0])
+    assert await bench.raw("HGET", "glimit", lane(1)) == b"4", "an idle lane keeps it"
+
+
+# cancellation
+
+
+async def test_who_holds_a_job_hears_that_it_shall_end(bench: Bench) -> None:
+    pubsub = bench.bus.subscriber().pubsub()
+    await pubsub.subscribe(bench.space.events())
+    await pubsub.get_message(timeout=DEADLINE_S)
+    (job_id,) = await bench.fill([None])
+    await bench.take()
+    assert await run(bench, "cancel", job_id, "why", "the event") == b"asked"
+    message = await pubsub.get_message(timeout=DEADLINE_S)
+    await pubsub.aclose()
+    assert message is not None
+    assert message["data"] == b"the event"
+
+
+async def test_the_last_job_of_a_lane_takes_the_default_ceiling_along_when_it_is_cancelled(bench: Bench) -> None:
+    await limits.set_default_lane_limit(bench.bus, bench.queue, 2)
+    first, second = await bench.fill([lane(1)] * 2)
+    await cancel.request(bench.bus, bench.queue, first, "why")
+    assert await bench.raw("HGET", "glimit", lane(1)) == b"2"
+    await cancel.request(bench.bus, bench.queue, second, "why")
+    assert await bench.raw("HGET", "glimit", lane(1)) is None
+
+
+# flows
+
+
+async def test_an_acknowledgement_from_before_an_obliteration_takes_nothing_off(bench: Bench) -> None:
+    await bench.raw("RPUSH", "flow:outbox", "unreadable")  # again, in the queue's next life
+    assert await run(bench, "flow_ack", 1, 1, "unreadable", "unreadable") == 0
+    assert await bench.raw("LLEN", "flow:outbox") == 1
+    assert await run(bench, "flow_ack", 0, 1, "unreadable", "unreadable") == 1
+
+
+async def test_the_last_hundred_unreadable_entries_are_kept_for_a_week(bench: Bench) -> None:
+    await bench.raw("RPUSH", "flow:rejected", *range(100))
+    await bench.raw("RPUSH", "flow:outbox", "bad", "good")
+    assert await run(bench, "flow_ack", 0, 1, "bad", "bad", "good") == 2
+    assert await bench.raw("LRANGE", "flow:rejected", 0, -1) == [*(b"%d" % n for n in range(1, 100)), b"bad"]
+    assert 6 * 86_400_000 < await bench.raw("PTTL", "flow:rejected") <= 7 * 86_400_000
+
+
+async def test_an_end_that_waits_in_the_outbox_is_found_and_no_other_is_taken_for_it(bench: Bench) -> None:
+    job_id, parent, other = bench.id(), bench.id(), bench.id()
+    spec = msgspec.msgpack.encode([{"id": job_id, "parent": parent, "parent_queue": "up", "policy": "fp"}])
+
+    async def look() -> bytes:
+        code, holder = await run(bench, "flow_add", spec, 1, b"payload")
+        assert holder.decode() == job_id
+        return code
+
+    assert await look() == b"absent"
+    filler = f"up\0{parent}\0{other}\0result"
+    for end in (f"up\0{parent}\0{job_id}\0result", f"\0fail\0up\0{parent}\0{job_id}\0fp\0why"):
+        for before in (0, 499, 500, 1500):  # entries are read in portions
+            await bench.raw("DEL", "flow:outbox")
+            await bench.raw("RPUSH", "flow:outbox", *[filler] * (before + 2))
+            assert await look() == b"absent"
+            await bench.raw("LSET", "flow:outbox", before, end)
+            assert await look() == b"settled", (before, end)
+    await bench.raw("RPUSH", "flow:outbox", *[filler] * (10_000 - 1502))
+    assert await look() == b"settled"
+    await bench.raw("RPUSH", "flow:outbox", filler)
+    with pytest.raises(WrongState, match="too long to look through"):
+        await look()
+
+
+async def test_nothing_is_told_after_the_first_error(bench: Bench) -> None:
+    first, second, children = bench.id(), bench.id(), [bench.id() for _ in range(3)]
+    for parent in (first, second):
+        spec = msgspec.msgpack.encode([{"id": parent, "children": 2}])
+        assert (await run(bench, "flow_add", spec, 0, b"payload"))[0] == b"added"
+    await bench.raw("SET", f"job:{second}:processed", "no hash")
+    told = [("done", first, children[0], "", "r"), ("done", second, children[1], "", "r"),
+            ("fail", first, children[2], "id", "e")]  # fmt: skip
+    new, error = await run(bench, "flow_deliver", *(part for one in told for part in one))
+    assert new == b"new"
+    assert error.startswith(b"ERR WRONGTYPE")
+    assert await bench.raw("GET", f"job:{first}:dependencies") == b"1"
