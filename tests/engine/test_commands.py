@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from codemojex.engine import cancel, lanes, limits
+from codemojex.engine import cancel, lanes, limits, recovery
 from codemojex.engine.connector import Arg
 from codemojex.engine.errors import WrongState
 from codemojex.engine.scripts import ENGINE
@@ -68,6 +68,42 @@ async def test_a_ceiling_of_its_own_is_no_default_and_other_settings_leave_the_d
     assert await bench.raw("SMEMBERS", "defaulted") == []
     await bench.settle((await bench.take())[0])
     assert await bench.raw("HGET", "glimit", lane(1)) == b"4", "an idle lane keeps it"
+
+
+# the rota
+
+
+@pytest.mark.parametrize("work", [1, 2])
+async def test_a_resting_lane_that_a_peer_left_in_the_ring_is_not_served(bench: Bench, work: int) -> None:
+    await bench.fill([lane(1)] * work + [lane(2)])
+    await bench.raw("ZADD", "resting", 4_000_000_000_000, lane(1))
+    assert [job.lane for job in (await bench.claim(3)).jobs] == [lane(2)]
+    assert await bench.ring() == []
+    await bench.sound()
+
+
+async def test_a_lane_whose_only_seat_dies_with_its_job_is_served_again(bench: Bench) -> None:
+    await limits.set_default_lane_limit(bench.bus, bench.queue, 1)
+    await bench.fill([lane(1)] * 2)
+    for there in ([lane(1)], []):
+        (job,) = await bench.take()
+        assert await bench.ring() == []
+        await bench.lapse(job)
+        assert (await recovery.recover(bench.bus, bench.queue, max_stalled=1)).dead == [job.id]
+        assert await bench.ring() == there
+        await bench.sound()
+    assert await bench.raw("EXISTS", "glimit") == 0
+
+
+# the end of a queue
+
+
+async def test_an_obliteration_does_a_bounded_part_of_its_work_in_one_call(bench: Bench) -> None:
+    await bench.raw("HSET", "meta", "paused", 1)
+    await bench.raw("SADD", "paused", *(lane(n) for n in range(7)))
+    for more, left in ((1, 4), (1, 1), (0, 0)):
+        assert (await run(bench, "obliterate", 0, 3), await bench.raw("SCARD", "paused")) == (more, left)
+    assert await bench.keys() == {}
 
 
 # cancellation
