@@ -106,6 +106,28 @@ async def test_an_obliteration_does_a_bounded_part_of_its_work_in_one_call(bench
     assert await bench.keys() == {}
 
 
+@pytest.mark.parametrize("budget", [1, 2, 7])
+async def test_an_obliteration_in_small_steps_leaves_nothing_wherever_a_lane_stands(bench: Bench, budget: int) -> None:
+    for number, place in ((1, "ring"), (2, "ring"), (3, "paused"), (4, "resting"), (5, "gactive")):
+        await bench.fill([lane(number)] * 5)
+        await bench.raw("SET", f"pace:{lane(number)}", 1)
+        if place != "ring":
+            await bench.raw("LREM", "ring", 0, lane(number))
+        if place == "paused":
+            await bench.raw("SADD", "paused", lane(number))
+        if place == "resting":
+            await bench.raw("ZADD", "resting", 1, lane(number))
+        if place == "gactive":
+            await bench.raw("HSET", "gactive", lane(number), 1)
+    await bench.raw("HSET", "meta", "paused", 1)
+    calls = 1
+    while await run(bench, "obliterate", 0, budget):
+        calls += 1
+        assert calls < 60
+    assert calls == {1: 31, 2: 16, 7: 5}[budget], "25 jobs and 5 lanes are the work"
+    assert await bench.keys() == {}
+
+
 # cancellation
 
 
