@@ -61,7 +61,7 @@ ENGINE_LINES = (
     "jobs admission claims",
     "lanes limits streams groups events cancel rows cache_table repeat retention_driver middleware telemetry tracing",
     "settlement schedule recovery outbox flows admin metrics",
-    "pump",
+    "pump shaping settling holding",
     "worker batches near_cache archive audit",
     "conformance testing export reference",
 )

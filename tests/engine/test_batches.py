@@ -12,17 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codemojex.engine import claims, lanes, settlement
+from codemojex.engine import cancel, claims, events, lanes, settlement
 from codemojex.engine.backoff import Fixed
-from codemojex.engine.batches import BatchOptions, BatchWorker, Partition, Shaper, partition
+from codemojex.engine.batches import BatchOptions, BatchWorker, Partition, partition
+from codemojex.engine.connector import Connector
 from codemojex.engine.errors import InvalidValue, StaleToken
 from codemojex.engine.jobs import Job
 from codemojex.engine.outcome import Complete, Delay, Discard, Outcome, Retry
 from codemojex.engine.settlement import EffectFailure, Gone, Settled, Stale
+from codemojex.engine.shaping import Shaper
 
 from .bench import LEASE, Bench, lane
 
-FAST = BatchOptions(min_size=3, timeout_ms=150, poll_ms=5, lease_ms=600, grace_ms=100, backoff=Fixed(60_000))
+FAST = BatchOptions(min_size=3, timeout_ms=150, lease_ms=600, grace_ms=100, backoff=Fixed(60_000))
 
 
 class Book:
@@ -62,25 +64,25 @@ async def until(condition: Callable[[], Awaitable[object] | object]) -> None:
 
 
 def test_a_full_floor_flushes_the_whole_depth_at_once() -> None:
-    shaper = Shaper(BatchOptions(min_size=4, timeout_ms=1_000))
+    shaper = Shaper(4, 1_000, 500)
     assert [shaper.size(depth, 0) for depth in (0, 3, 4)] == [0, 0, 4]
     assert shaper.size(9, 1) == 9
 
 
 def test_below_the_floor_only_the_timeout_flushes_counted_from_the_first_waiting_job() -> None:
-    shaper = Shaper(BatchOptions(min_size=4, timeout_ms=1_000))
+    shaper = Shaper(4, 1_000, 500)
     assert [shaper.size(0, t) for t in (0, 5_000)] == [0, 0]
     assert [shaper.size(2, t) for t in (5_000, 5_999, 6_000)] == [0, 0, 2]
     assert [shaper.size(2, t) for t in (6_001, 7_000, 7_001)] == [0, 0, 2]
 
 
 def test_an_empty_backlog_never_flushes_and_closes_the_window() -> None:
-    shaper = Shaper(BatchOptions(min_size=4, timeout_ms=1_000))
+    shaper = Shaper(4, 1_000, 500)
     assert [shaper.size(d, t) for d, t in ((1, 0), (0, 900), (1, 1_100), (1, 2_099), (1, 2_100))] == [0, 0, 0, 0, 1]
 
 
 def test_a_batch_is_no_larger_than_asked_for() -> None:
-    assert Shaper(BatchOptions(min_size=2, max_size=5)).size(40, 0) == 5
+    assert Shaper(2, 1_000, 5).size(40, 0) == 5
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_a_batch_is_no_larger_than_asked_for() -> None:
         {"min_size": 9, "max_size": 8},
         {"max_size": 501},
         {"timeout_ms": 0},
-        {"poll_ms": -1},
+        {"beat_ms": 0},
         {"grace_ms": -1},
         {"lease_ms": 0},
     ],
@@ -113,7 +115,7 @@ async def test_a_batch_below_the_floor_goes_at_the_timeout_and_not_before(bench:
 
 async def test_a_batch_that_reaches_the_floor_does_not_wait_for_the_timeout(bench: Bench) -> None:
     book = Book()
-    async with running(bench, book, options=BatchOptions(min_size=3, timeout_ms=600_000, poll_ms=5)):
+    async with running(bench, book, options=BatchOptions(min_size=3, timeout_ms=600_000)):
         await bench.fill([None] * 4)
         await until(lambda: book.batches)
     assert len(book.batches[0]) == 4
@@ -178,7 +180,7 @@ async def test_leases_are_renewed_while_the_handler_works(bench: Bench) -> None:
             await asyncio.sleep(0.09)
         return {job.id: None for job in jobs}
 
-    slow = BatchOptions(min_size=3, poll_ms=5, lease_ms=90, grace_ms=1_000)
+    slow = BatchOptions(min_size=3, lease_ms=90, grace_ms=1_000)
     async with running(bench, handle, options=slow, on_settled=parts.append):
         await until(lambda: parts)
     assert len(parts[0].completed) == 3
@@ -202,13 +204,129 @@ async def test_a_stop_gives_a_batch_back_that_does_not_end_within_the_grace(benc
     await bench.sound()
 
 
-async def test_lanes_are_left_to_workers(bench: Bench) -> None:
+async def test_a_batch_takes_lanes_in_turn_and_flat_jobs_with_them(bench: Bench) -> None:
+    await bench.fill([lane(1)] * 40)
+    light = await bench.fill([lane(2), lane(3), None])
+    book = Book()
+    async with running(bench, book, options=BatchOptions(min_size=6, max_size=6, timeout_ms=600_000)):
+        await until(lambda: book.batches)
+    assert {job.id for job in book.batches[0]} > set(light)
+    await bench.sound()
+
+
+async def test_a_lanes_ceiling_holds_inside_a_batch(bench: Bench) -> None:
+    await lanes.limit(bench.bus, bench.queue, lane(1), 2)
     await bench.fill([lane(1)] * 5)
     book = Book()
     async with running(bench, book):
-        await bench.fill([None] * 3)
+        await until(lambda: sum(map(len, book.batches)) == 5)
+    assert [len(batch) for batch in book.batches] == [2, 2, 1]
+
+
+async def test_members_come_one_by_one_until_the_floor_however_they_come(bench: Bench) -> None:
+    book, told = Book(), list[str]()
+    options = BatchOptions(min_size=3, timeout_ms=600_000, beat_ms=600_000)
+    async with running(bench, book, options=options, observe=lambda name, _: told.append(name)):
+        for name in (lane(1), lane(1), None):
+            assert not book.batches
+            await bench.fill([name])
+            await until(lambda: bench.raw("ZCARD", "active"))
         await until(lambda: book.batches)
-    assert await lanes.depth(bench.bus, bench.queue, lane(1)) == 5
+    assert len(book.batches[0]) == 3
+
+
+async def test_an_idle_batch_worker_asks_nothing_and_still_wakes_within_a_round_trip(
+    valkey_url: str, bench: Bench
+) -> None:
+    asked: list[str] = []
+    bus = await Connector.connect(valkey_url, observe=lambda name, _: asked.append(name))
+    book = Book()
+    options = BatchOptions(min_size=1, beat_ms=600_000, pump=False)
+    worker = BatchWorker(bus, bench.queue, book, options=options)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(worker.run())
+        await until(lambda: asked.count("connector.connection") >= 2)  # one waits for a wake token
+        asked.clear()
+        await asyncio.sleep(0.2)
+        assert not asked
+        await bench.fill([None])
+        await until(lambda: book.batches)
+        worker.stop()
+    await bus.close()
+
+
+async def test_members_that_wait_are_given_back_at_a_stop_and_charged_nothing(bench: Bench) -> None:
+    book = Book()
+    options = BatchOptions(min_size=3, timeout_ms=600_000)
+    async with running(bench, book, options=options) as worker:
+        ids = await bench.fill([None, lane(1)])
+        await until(lambda: _in_flight(bench, 2))
+        worker.stop()
+    rows = [await bench.row(job_id) for job_id in ids]
+    assert [row["state"] for row in rows] == ["pending"] * 2
+    assert not any(field in row for row in rows for field in ("failures", "stalled"))
+    assert not book.batches
+    await bench.sound()
+
+
+async def test_the_leases_of_members_that_wait_are_renewed(bench: Bench) -> None:
+    options = BatchOptions(min_size=3, timeout_ms=600_000, lease_ms=90)
+    async with running(bench, Book(), options=options):
+        (job_id, _) = await bench.fill([None, None])
+        await until(lambda: _in_flight(bench, 2))
+        first = float(await bench.raw("ZSCORE", "active", job_id))
+
+        async def renewed() -> bool:
+            return float(await bench.raw("ZSCORE", "active", job_id)) > first
+
+        await until(renewed)
+
+
+async def test_a_member_that_is_cancelled_while_it_waits_is_dead_and_never_handed_over(bench: Bench) -> None:
+    book = Book()
+    options = BatchOptions(min_size=3, timeout_ms=600_000, lease_ms=90)
+    async with running(bench, book, options=options):
+        first, *_ = await bench.fill([None, None])
+        await until(lambda: _in_flight(bench, 2))
+        await cancel.request(bench.bus, bench.queue, first, "enough")
+        await until(lambda: _in_flight(bench, 1))
+        await bench.fill([None, None])
+        await until(lambda: book.batches)
+    assert first not in {job.id for job in book.batches[0]}
+    assert (await bench.row(first))["state"] == "dead"
+
+
+async def test_a_batch_worker_tells_and_publishes_what_a_worker_does(bench: Bench) -> None:
+    told: list[tuple[str, dict[str, object]]] = []
+    heard: list[tuple[str, str]] = []
+    ids = await bench.fill([None] * 3)
+    answers = dict(zip(ids, [None, Discard("no"), Delay(60_000)], strict=True))
+
+    async def handle(jobs: Sequence[Job]) -> Mapping[str, Outcome | None]:
+        return answers
+
+    options = BatchOptions(min_size=3, publish=True)
+    async with (
+        events.subscribe(bench.bus, bench.queue) as listening,
+        running(bench, handle, options=options, observe=lambda name, data: told.append((name, data))),
+    ):
+        async for event in listening:
+            heard.append((event.job, event.name))
+            if len(heard) == 3:
+                break
+    assert dict(heard) == dict(zip(ids, ["completed", "failed", "delayed"], strict=True))
+    names = [name for name, _ in told]
+    assert names[0] == "worker.started"
+    assert names.count("worker.settled") == 3
+    assert names[-1] == "worker.stopped"
+    (settled,) = [data for name, data in told if name == "batch.settled"]
+    assert settled == {
+        "queue": bench.queue, "completed": [ids[0]], "retried": [], "dead": [ids[1]], "delayed": [ids[2]],
+    }  # fmt: skip
+
+
+async def _in_flight(bench: Bench, count: int) -> bool:
+    return await bench.raw("ZCARD", "active") == count
 
 
 async def test_a_claimed_batch_is_the_oldest_under_one_deadline(bench: Bench) -> None:

@@ -100,7 +100,7 @@ async def test_batch_workers_run_until_idle_as_well(bench: Bench) -> None:
         return {job.id: None for job in batch}  # type: ignore[attr-defined]
 
     await bench.fill([None] * 7)
-    options = BatchOptions(min_size=5, max_size=5, timeout_ms=50, poll_ms=5)
+    options = BatchOptions(min_size=5, max_size=5, timeout_ms=50)
     await run_until_idle(bench.bus, bench.queue, BatchWorker(bench.bus, bench.queue, handle, options=options))
     assert sum(sizes) == 7
 

@@ -301,6 +301,24 @@ async def test_a_handler_that_lost_its_lease_is_told_and_its_result_changes_noth
     assert await bus.execute("HGET", keyspace.of(queue).row(job_id), "attempts") == b"2"
 
 
+async def test_a_full_worker_that_lost_every_lease_goes_on_with_other_jobs(bus: Connector, queue: str) -> None:
+    seen: list[str] = []
+
+    async def handle(job: Job) -> None:
+        seen.append(job.id)
+        if job.id == first:
+            await asyncio.Event().wait()
+
+    (first,) = await admit(bus, queue)
+    options = WorkerOptions(concurrency=1, lease_ms=90, beat_ms=60_000, pump=False)
+    async with running(Worker(bus, queue, handle, options=options)):
+        await until(lambda: seen)
+        (second,) = await admit(bus, queue)
+        space = keyspace.of(queue)
+        await bus.execute("HSET", space.row(first), "attempts", "2")  # somebody else claimed it
+        await until(lambda: second in seen)
+
+
 async def test_stopping_lets_jobs_finish_within_the_grace(bus: Connector, queue: str) -> None:
     started = asyncio.Event()
 

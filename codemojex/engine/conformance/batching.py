@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 
 from codemojex.engine import admin, claims, schedule, settlement
 from codemojex.engine.backoff import Fixed
-from codemojex.engine.batches import BatchOptions, BatchWorker, Partition, Shaper, partition
+from codemojex.engine.batches import BatchOptions, BatchWorker, Partition, partition
 from codemojex.engine.jobs import Job
 from codemojex.engine.outcome import Complete, Delay, Outcome, Retry
 from codemojex.engine.settlement import Gone, Settled, Settlement, Stale
+from codemojex.engine.shaping import Shaper
 
 from .stage import LEASE_MS, Stage, equal, that
 
@@ -89,7 +90,7 @@ async def batch_delay_stale(stage: Stage) -> None:
 async def batch_shaping_floor(stage: Stage) -> None:
     """From the floor on the whole depth is handed over, below it nothing is."""
     options = BatchOptions(min_size=4, timeout_ms=60_000)
-    shaper = Shaper(options)
+    shaper = Shaper(4, 60_000, 500)
     equal([shaper.size(depth, 0) for depth in (1, 3, 4)], [0, 0, 4], "sizes at depths 1, 3 and 4")
     equal([shaper.size(depth, 1) for depth in (3, 9)], [0, 9], "sizes at depths 3 and 9")
     made = await stage.fill(*[None] * 6)
@@ -99,12 +100,12 @@ async def batch_shaping_floor(stage: Stage) -> None:
 
 async def batch_shaping_timeout(stage: Stage) -> None:
     """Below the floor a batch goes out at the timeout and not before; an empty backlog never does."""
-    shaper = Shaper(BatchOptions(min_size=10, timeout_ms=1_000))
+    shaper = Shaper(10, 1_000, 500)
     moments = ((0, 0), (3, 100), (3, 1_099), (3, 1_100), (0, 9_000), (2, 9_001))
     sizes = [shaper.size(depth, now) for depth, now in moments]
     equal(sizes, [0, 0, 0, 3, 0, 0], "sizes over time")
     made = await stage.fill(None, None)
-    batches = await _batches(stage, BatchOptions(min_size=10, timeout_ms=60, poll_ms=10), 2)
+    batches = await _batches(stage, BatchOptions(min_size=10, timeout_ms=60), 2)
     equal(batches, [made], "the batches that a worker is handed")
 
 

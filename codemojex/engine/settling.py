@@ -1,0 +1,130 @@
+"""What a worker finished, on its way to the server: kept until it is answered, sent together, told to listeners.
+
+A lost answer puts it back: the fence makes a second try harmless. A server without memory is asked again after a
+pause. What else cannot be settled stays in flight: its lease lapses, and recoveries are capped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from . import events, settlement
+from .claims import Claimed
+from .connector import Connector
+from .effects import EffectBody
+from .errors import ConnectionFault, ServerError
+from .observing import Observe
+from .outcome import Complete, Delay, Discard, Outcome, Retry
+from .settlement import EffectFailure, Policy, Settled, Settlement, SettleVerdict
+from .waiting import reconnect_s
+
+MAX_ERROR_TEXT = 500  # characters of an error that are kept
+
+
+class Settler:
+    """The finished attempts of one worker. With `publish` their ends are told to listeners of the queue."""
+
+    def __init__(
+        self,
+        bus: Connector,
+        queue: str,
+        policy: Policy,
+        effects: Sequence[EffectBody],
+        observe: Observe,
+        *,
+        publish: bool,
+    ) -> None:
+        self._bus = bus
+        self._queue = queue
+        self._policy = policy
+        self._effects = effects
+        self._observe = observe
+        self._publish = publish
+        self._finished: list[Settlement] = []
+        self._held: list[Settlement] = []  # refused by a server without memory, to be sent again after a pause
+        self._untold: list[bytes] = []
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to send now."""
+        return bool(self._finished)
+
+    @property
+    def held(self) -> bool:
+        """Whether there is something to send after a pause."""
+        return bool(self._held)
+
+    def add(self, job_id: str, token: str, outcome: Outcome) -> None:
+        """An attempt ended so."""
+        self._finished.append(Settlement(job_id, token, outcome))
+
+    async def settle_and_claim(self, free: int, lease_ms: int) -> Claimed:
+        """Send everything and claim up to `free` jobs, in one round trip."""
+        batch, self._finished, self._held = self._held + self._finished, [], []
+        try:
+            verdicts, claimed = await settlement.settle_and_claim(
+                self._bus, self._queue, batch, free, lease_ms, effects=self._effects, policy=self._policy
+            )
+        except BaseException:
+            self._finished = batch + self._finished
+            raise
+        self._answered(batch, verdicts)
+        return claimed
+
+    async def publish(self) -> None:
+        """Tell listeners what became of the jobs: at most once, whatever the server answers."""
+        texts, self._untold = self._untold, []
+        if not texts:
+            return
+        try:
+            await events.publish_many(self._bus, self._queue, texts)
+        except (ConnectionFault, ServerError) as error:
+            self._observe("worker.fault", {"queue": self._queue, "error": str(error)})
+
+    async def flush(self, deadline: float) -> None:
+        """Send what is finished, again after faults until `deadline`; then the leases lapse and others recover."""
+        faults = 0
+        while self._finished:
+            batch, self._finished = self._finished, []
+            try:
+                verdicts = await settlement.settle_many(
+                    self._bus, self._queue, batch, effects=self._effects, policy=self._policy
+                )
+                self._answered(batch, verdicts)
+                await self.publish()
+            except (ConnectionFault, ServerError) as error:
+                self._finished = batch + self._finished
+                faults += 1
+                self._observe("worker.fault", {"queue": self._queue, "error": str(error)})
+                pause_s = reconnect_s(faults)
+                if time.monotonic() + pause_s > deadline:
+                    return
+                await asyncio.sleep(pause_s)
+
+    def _answered(self, batch: Sequence[Settlement], verdicts: Sequence[SettleVerdict]) -> None:
+        for item, verdict in zip(batch, verdicts, strict=True):
+            self._observe(
+                "worker.settled",
+                {"queue": self._queue, "job": item.job_id, "outcome": item.outcome, "verdict": verdict},
+            )
+            if isinstance(verdict, Settled):
+                self._untold += _event(item, verdict) if self._publish else ()
+            elif isinstance(verdict, EffectFailure) and "OOM" in verdict.reason:
+                self._held.append(item)
+            elif isinstance(verdict, EffectFailure) and isinstance(item.outcome, Complete):
+                self.add(item.job_id, item.token, Retry(f"effect failed: {verdict.reason}"))
+
+
+def _event(item: Settlement, verdict: Settled) -> Sequence[bytes]:
+    """What listeners hear of this end: one event, or nothing."""
+    match item.outcome:
+        case Complete():
+            return [events.encode("completed", item.job_id)]
+        case Retry(error=error) | Discard(error=error):
+            return [events.encode("failed", item.job_id, error=error[:MAX_ERROR_TEXT], state=verdict.state)]
+        case Delay():
+            return [events.encode("delayed", item.job_id)]
+        case _:
+            return ()

@@ -1,0 +1,199 @@
+"""A worker whose server gives no answer drops its sockets and finds it anew; an idle or a busy one does not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from codemojex.engine import jobs
+from codemojex.engine.connector import Connector
+from codemojex.engine.errors import Unavailable
+from codemojex.engine.testing import FaultyConnector
+from codemojex.engine.worker import Worker, WorkerOptions
+from tests.support.topologies import Cluster, until
+from tests.support.valkey import ValkeyServer
+
+from .bench import Bench
+
+Start = Callable[..., ValkeyServer]
+PATIENT_S = 120.0  # commands have no time limit of their own here
+
+
+class Wire:
+    """A way to a server whose present connections can die without a word, as behind a router that forgot them."""
+
+    def __init__(self, server: ValkeyServer, directory: Path) -> None:
+        self._server = server
+        self._path = directory / "w"
+        self._lines: set[asyncio.Task[None]] = set()
+        self._dead: set[asyncio.Task[None]] = set()
+        self.url = f"unix://{self._path}"
+        self.opened = 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        async with await asyncio.start_unix_server(self._connected, self._path):
+            await stop.wait()
+            for line in self._lines | self._dead:
+                line.cancel()
+
+    def cut(self) -> None:
+        """Nothing passes any more on what is connected now; nobody is told."""
+        self._dead |= self._lines
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.opened += 1
+        line = asyncio.current_task()
+        assert line is not None
+        self._lines.add(line)
+        up, down = await asyncio.open_unix_connection(str(self._server.socket_path))
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            await asyncio.gather(self._pass(reader, down, line), self._pass(up, writer, line))
+        for end in (writer, down):
+            end.close()
+
+    async def _pass(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, line: asyncio.Task[None]) -> None:
+        while data := await source.read(65536):
+            if line not in self._dead:
+                target.write(data)
+        if line not in self._dead:
+            target.close()
+
+
+@pytest.fixture
+async def wire(start_valkey: Start) -> AsyncIterator[Wire]:
+    stop = asyncio.Event()
+    with tempfile.TemporaryDirectory(prefix="cmxw-") as directory:
+        wire = Wire(start_valkey(), Path(directory))
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(wire.run(stop))
+            await until(lambda: _true(Path(directory, "w").exists()), "the wire is up")
+            yield wire
+            stop.set()
+
+
+class Seen:
+    """A worker of `queue`, what it handled and what it told."""
+
+    def __init__(self, bus: Connector, queue: str, **options: int) -> None:
+        self.handled: list[str] = []
+        self.told: list[str] = []
+        self.release = asyncio.Event()
+        self.release.set()
+
+        async def handle(job: jobs.Job) -> None:
+            self.handled.append(job.id)
+            await self.release.wait()
+
+        self.worker = Worker(
+            bus,
+            queue,
+            handle,
+            options=WorkerOptions(grace_ms=0, **options),
+            observe=lambda name, _: self.told.append(name),
+        )
+
+    async def __aenter__(self) -> Seen:
+        self._tasks = asyncio.TaskGroup()
+        await self._tasks.__aenter__()
+        self._tasks.create_task(self.worker.run())
+        return self
+
+    async def __aexit__(self, *problem: object) -> None:
+        self.worker.stop()
+        await self._tasks.__aexit__(None, None, None)
+
+
+async def _true(value: bool) -> bool:
+    return value
+
+
+async def test_a_half_dead_connection_is_dropped_and_work_goes_on(wire: Wire, queue: str) -> None:
+    bus = await Connector.connect(wire.url, timeout_s=PATIENT_S)
+    async with Seen(bus, queue, silent_ms=300, beat_ms=50) as seen:
+        await until(lambda: _true(wire.opened >= 2), "the worker is parked")
+        wire.cut()
+        async with asyncio.timeout(10):
+            while "worker.rebuilt" not in seen.told:
+                await asyncio.sleep(0.01)
+        (job_id,) = await Bench(bus, queue).fill([None])
+        await until(lambda: _true(job_id in seen.handled), "a job is worked over new sockets")
+    await bus.close()
+
+
+async def test_a_stalled_server_is_found_anew_and_work_goes_on(start_valkey: Start, queue: str) -> None:
+    server = start_valkey()
+    bus, producer = await Connector.connect(server.url, timeout_s=0.5), await Connector.connect(server.url)
+    async with Seen(bus, queue, silent_ms=300, beat_ms=50) as seen:
+        await until(lambda: _true("worker.started" in seen.told), "the worker runs")
+        server.pause()
+        await until(lambda: _true("worker.rebuilt" in seen.told), "the worker noticed")
+        server.resume()
+        (job_id,) = await Bench(producer, queue).fill([None])
+        await until(lambda: _true(job_id in seen.handled), "a job is worked")
+    await bus.close()
+    await producer.close()
+
+
+async def test_refused_commands_are_borne_for_the_stated_time_and_no_longer(start_valkey: Start, queue: str) -> None:
+    under = await Connector.connect(start_valkey().url)
+    bus = FaultyConnector(under, seed=7, refuse=1.0, lose=0.0)
+    async with Seen(bus, queue, silent_ms=60_000) as patient, Seen(bus, queue, silent_ms=200) as brisk:
+        await until(lambda: _true("worker.rebuilt" in brisk.told), "the brisk one gave up")
+        assert "worker.fault" in patient.told
+        assert "worker.rebuilt" not in patient.told
+        bus.refuse = 0.0
+        (job_id,) = await Bench(under, queue).fill([None])
+        await until(lambda: _true(job_id in brisk.handled + patient.handled), "a job is worked")
+    await under.close()
+
+
+async def test_a_worker_that_parks_or_whose_hands_are_full_is_not_silent(bench: Bench) -> None:
+    async with Seen(bench.bus, bench.queue, silent_ms=100, beat_ms=60_000, concurrency=1) as seen:
+        await asyncio.sleep(0.15)
+        seen.release.clear()
+        await bench.fill([None])
+        await until(lambda: _true(bool(seen.handled)), "its hands are full")
+        await asyncio.sleep(0.15)
+        seen.release.set()
+        (job_id,) = await bench.fill([None])
+        await until(lambda: _true(job_id in seen.handled), "the next job")
+    assert "worker.rebuilt" not in seen.told
+
+
+async def test_a_renewed_connector_works_and_a_closed_one_stays_closed(start_valkey: Start, queue: str) -> None:
+    server = start_valkey()
+    bus = await Connector.connect(server.url)
+    await bus.renew(queue)
+    assert await bus.execute("PING") == b"PONG"
+    await bus.close()
+    await bus.renew(queue)
+    with pytest.raises(Unavailable):
+        await bus.execute("PING")
+
+
+async def test_in_a_cluster_only_the_keys_own_node_is_found_anew() -> None:
+    cluster, told = Cluster(3), list[dict[str, object]]()
+    try:
+        await cluster.start()
+
+        def observe(name: str, data: dict[str, object]) -> None:
+            if name == "connector.connection" and data["use"] == "commands":
+                told.append(data)
+
+        bus = await Connector.connect(cluster.url, observe=observe)
+        keys = [f"k{number}" for number in range(20)]
+        for key in keys:
+            await bus.execute("GET", key)
+        before = len(told)
+        await bus.renew(keys[0])
+        for key in keys:
+            await bus.execute("GET", key)
+        assert len(told) == before + 1
+        await bus.close()
+    finally:
+        cluster.close()
