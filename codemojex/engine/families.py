@@ -37,7 +37,7 @@ QUEUE = (
         "hash",
         "the row: `state`, `attempts` (the token), `payload`; when used `group`, `last_error`, `progress`, `stalled`, "
         "`parent`, `parent_queue`, `parent_policy`, `lock`; ours when used `failures`, `max_attempts`, `backoff`, "
-        "`timeout_ms`, `expires_at`, `dedup`, `dedup_ms`, `cancel`, `children`, `trace`",
+        "`timeout_ms`, `expires_at`, `dedup`, `dedup_ms`, `cancel`, `children`, `trace`, `lapsed`",
         "until its job completes or is removed",
     ),
     Family("job:<id>:logs", "list", "log lines, oldest first", "a week after its last line, or until removal"),

@@ -41,7 +41,10 @@ async def add_log(bus: Connector, queue: str, job_id: str, line: str, *, keep: i
 
 
 async def get_logs(bus: Connector, queue: str, job_id: str, first: int = 0, last: int = -1) -> list[str] | None:
-    """The job's lines, oldest first, from `first` to `last` (-1: the end); None for an unknown job."""
+    """The job's lines, oldest first, from `first` to `last` (-1: the end); None for an unknown job.
+
+    A log outlives its job's completion until its own life ends.
+    """
     if max(abs(first), abs(last)) > MAX_KEEP:
         raise InvalidValue(f"lines {first} to {last} are out of range: use -{MAX_KEEP} to {MAX_KEEP}")
     args = (ids.require(job_id), first, last)

@@ -28,6 +28,7 @@ class Row:
     token: int = 0
     failures: int = 0
     stalled: int = 0
+    lapsed: bool = False
     expired: bool = False
     cancelled: bool = False
     dedup: str | None = None
@@ -251,8 +252,9 @@ class Model:
         row = self.jobs.get(job_id)
         if row is None:
             return "gone"
-        if str(row.token) != token or row.state not in ("active", "pending"):
+        if str(row.token) != token or not (row.state == "active" or (row.state == "pending" and row.lapsed)):
             return "stale"
+        row.lapsed = False
         if row.state == "active":
             gone.append(job_id)
             if row.lane:
@@ -305,6 +307,7 @@ class Model:
                 dead.append(job_id)
             else:
                 self.put(job_id)
+                row.lapsed = True
                 back.append(job_id)
         return back, dead
 
@@ -407,7 +410,7 @@ class Model:
     def reprocess(self, job_id: str) -> None:
         row = self.jobs[job_id]
         row.failures = row.stalled = 0
-        row.expired = row.cancelled = False
+        row.expired = row.cancelled = row.lapsed = False
         self.put(job_id)
 
     def move(self, job_id: str, to: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codemojex.engine import admin, admission, claims, jobs, lanes
+from codemojex.engine import admin, admission, claims, jobs, lanes, settlement
 from codemojex.engine.backoff import Exponential, Fixed
 from codemojex.engine.connector import Connector
 from codemojex.engine.errors import InvalidId, InvalidName, InvalidValue, Unavailable, WrongKind
@@ -184,6 +184,14 @@ async def test_a_key_outlives_completion_for_its_window(bench: Bench) -> None:
     await bench.settle(held)
     assert 50_000 < await bench.raw("PTTL", "de:k") <= 60_000
     assert await bench.put(bench.job(dedup=Dedup("k", 60_000))) == [Duplicate(job.id)]
+
+
+async def test_a_renewed_lease_renews_the_key_that_must_outlive_the_job(bench: Bench) -> None:
+    await bench.put(bench.job(dedup=Dedup("k", 1000)))
+    (job,) = await bench.take()
+    await bench.raw("PEXPIRE", "de:k", 30_000)
+    await settlement.extend(bench.bus, bench.queue, job.id, job.token, 60_000)
+    assert 60_000 < await bench.raw("PTTL", "de:k") <= 61_000
 
 
 async def test_a_delayed_job_s_key_lives_until_its_time_and_a_window_more(bench: Bench) -> None:

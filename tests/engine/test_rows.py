@@ -49,6 +49,14 @@ async def test_a_log_expires_when_nobody_writes_any_more_and_goes_with_its_job(b
     assert await bench.raw("EXISTS", f"job:{job_id}:logs") == 0
 
 
+async def test_a_log_can_be_read_after_its_job_completed(bench: Bench) -> None:
+    await bench.fill([None])
+    (job,) = await bench.take()
+    await rows.add_log(bench.bus, bench.queue, job.id, "line")
+    await bench.settle(job)
+    assert await rows.get_logs(bench.bus, bench.queue, job.id) == ["line"]
+
+
 async def test_logs_of_a_missing_job_are_typed_absent_and_make_nothing(bench: Bench) -> None:
     assert await rows.add_log(bench.bus, bench.queue, bench.id(), "line") is None
     assert await rows.get_logs(bench.bus, bench.queue, bench.id()) is None

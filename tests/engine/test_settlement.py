@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from codemojex.engine import admin, lanes, limits, schedule, settlement
+from codemojex.engine import admin, lanes, limits, recovery, schedule, settlement
 from codemojex.engine.backoff import Exponential, Fixed
 from codemojex.engine.effects import Effect, EffectBody
 from codemojex.engine.errors import CrossSlot, EffectFailed, InvalidValue, StaleToken
@@ -202,12 +202,38 @@ async def test_a_late_holder_may_end_the_job_until_it_is_claimed_again(
     await limits.set_default_lane_limit(bench.bus, bench.queue, 1)
     await bench.fill([name])
     (job,) = await bench.take()
-    await bench.settle(job, GiveBack())
+    await bench.lapse(job)
+    await recovery.recover(bench.bus, bench.queue)
     assert isinstance(await bench.settle(job, outcome), Settled)
     await bench.sound()
     if isinstance(outcome, Complete):
         assert await admin.get_job_state(bench.bus, bench.queue, job.id) == "absent"
         assert await bench.ring() == []
+
+
+@pytest.mark.parametrize("name", [None, lane(1)], ids=["flat", "lane"])
+@pytest.mark.parametrize("lapsed", [False, True], ids=["in time", "late"])
+@pytest.mark.parametrize("outcome", ANY[1:], ids=lambda o: type(o).__name__)
+async def test_a_repeated_settlement_finds_the_job_waiting_again_and_changes_nothing(
+    bench: Bench, outcome: Outcome, name: str | None, lapsed: bool
+) -> None:
+    await bench.fill([name])
+    (job,) = await bench.take()
+    if lapsed:
+        await bench.lapse(job)
+        await recovery.recover(bench.bus, bench.queue)
+    await bench.settle(job, outcome)
+    state = (await bench.row(job.id))["state"]
+    if state == "dead":
+        await admin.reprocess(bench.bus, bench.queue, job.id)
+    elif state == "scheduled":
+        await bench.due(job.id)
+        await schedule.promote(bench.bus, bench.queue)
+    before = await bench.row(job.id)
+    assert before["state"] == "pending"
+    assert await bench.settle(job, outcome) == Stale()
+    assert await bench.row(job.id) == before
+    await bench.sound()
 
 
 async def test_a_lapsed_lease_that_nobody_noticed_may_still_complete(bench: Bench) -> None:

@@ -5,10 +5,10 @@
 --- Refuses: nothing
 --- Include: now, extend_one, mark_lock
 local P, out = KEYS[1], {}
-local deadline = now_ms() + tonumber(ARGV[1])
+local now, lease_ms = now_ms(), tonumber(ARGV[1])
 for i = 3, #ARGV, 2 do
   local id, token = ARGV[i], ARGV[i + 1]
-  local verdict = extend_one(P, id, token, deadline)
+  local verdict = extend_one(P, id, token, now, lease_ms)
   if verdict ~= 'stale' and verdict ~= 'gone' then mark_lock(P, id, token, ARGV[2]) end
   out[#out + 1] = verdict
 end

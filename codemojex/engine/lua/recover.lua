@@ -9,7 +9,7 @@ local max_stalled, only = tonumber(ARGV[2]), ARGV[3]
 local back, dead = {}, {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'active', '-inf', now_ms(), 'LIMIT', 0, ARGV[1])) do
   local row = P .. 'job:' .. id
-  local state, g, parent = unpack(redis.call('HMGET', row, 'state', 'group', 'parent'))
+  local state, g, parent, token = unpack(redis.call('HMGET', row, 'state', 'group', 'parent', 'attempts'))
   if only == '' or g == only then redis.call('ZREM', P .. 'active', id) end
   if state and (only == '' or g == only) then
     local active, was_full
@@ -19,7 +19,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'active', '-inf', now_ms(),
       bury(P, id, 'stalled', parent)
       dead[#dead + 1] = id
     else
-      redis.call('HSET', row, 'state', 'pending')
+      redis.call('HSET', row, 'state', 'pending', 'lapsed', token or '')
       if g then
         lane_put(P, g, id, active, was_full)
       else

@@ -8,7 +8,7 @@ local P, id = KEYS[1], ARGV[1]
 local row = P .. 'job:' .. id
 if redis.call('EXISTS', row) == 0 then return 0 end
 if redis.call('ZREM', P .. 'dead', id) == 0 then return redis.error_reply('EMQSTATE not dead') end
-redis.call('HDEL', row, 'last_error', 'failures', 'stalled', 'expires_at', 'cancel')
+redis.call('HDEL', row, 'last_error', 'failures', 'stalled', 'lapsed', 'expires_at', 'cancel')
 redis.call('HSET', row, 'state', 'pending')
 local g = redis.call('HGET', row, 'group')
 if g then

@@ -7,7 +7,7 @@
 ---   'gone', 'effect_failed' with the reason
 --- Refuses: nothing: the verdict is a value, so that one bad item spoils no other
 --- Include: seats, schedule_at, bury, dedup, backoff
--- Take the job out of where it stands. A lapsed lease left it waiting: a late holder of the token may still end it.
+-- Take the job out of where it stands: in flight, or waiting since its lease lapsed.
 -- Seats and ids of the batch are collected in `b` and given back together, see settle_rest.
 local function leave(P, id, state, g, b)
   if state == 'active' then
@@ -35,10 +35,12 @@ end
 local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
   local id, token, kind = item[1], item[2], item[3]
   local row = P .. 'job:' .. id
-  local attempts, state, g, dedup_ms, parent, children =
-    unpack(redis.call('HMGET', row, 'attempts', 'state', 'group', 'dedup_ms', 'parent', 'children'))
+  local attempts, state, g, dedup_ms, parent, children, lapsed =
+    unpack(redis.call('HMGET', row, 'attempts', 'state', 'group', 'dedup_ms', 'parent', 'children', 'lapsed'))
   if not attempts then return 'gone' end
-  if attempts ~= token or (state ~= 'active' and state ~= 'pending') then return 'stale' end
+  -- A late holder may still end a job that waits because the lease lapsed; one that waits after a settlement, a repeat of
+  -- that settlement may not touch.
+  if attempts ~= token or (state ~= 'active' and (state ~= 'pending' or lapsed ~= token)) then return 'stale' end
   local failure, reply = run_effect(item)
   if failure then return 'effect_failed', failure end
 
@@ -70,6 +72,7 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
     redis.call('DEL', row)
   else
     redis.call('HSET', row, 'state', after)
+    if lapsed then redis.call('HDEL', row, 'lapsed') end
   end
   leave(P, id, state, g, b)
   if kind == 'park' and g then
