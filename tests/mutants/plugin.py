@@ -22,7 +22,7 @@ from tests.mutants.probes import Lines, Trail, probed
 from tests.mutants.suite import NO_END
 from tests.support.valkey import ValkeyServer
 
-_MODEL_STORIES = 16  # what a mutant meets of the model test; always the same ones, by --hypothesis-seed
+_MODEL_STORIES = 10  # what a mutant meets of the model test; always the same ones, by --hypothesis-seed
 _MODEL_S = 60
 _failed: list[str] = []
 _seconds: dict[str, float] = {}
