@@ -40,7 +40,7 @@ check: $(VENV)/.dev ## Lint, format, types, and the rules of the architecture (w
 test: check browser ## Run check, then every test in parallel
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-bench: $(VENV)/.dev ## Measure the engine on this machine
+bench: $(VENV)/.run ## Measure the engine beside its peers on this machine (ARGS="--quick" takes a minute)
 	@exec $(BIN)/python -m benchmarks $(ARGS)
 
 mutants: $(VENV)/.dev ## Try small defects of the engine's Lua; name those that no scenario or test notices
@@ -54,7 +54,7 @@ clean: ## Remove the games of this machine (.codemojex) and all caches; .venv st
 	@find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 distclean: clean ## Remove .venv as well, as in a fresh clone
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-bench
 
 # The page's test drives a real browser. As root on Debian it is installed here; elsewhere one line says what is missing.
 browser:

@@ -1,106 +1,135 @@
-"""`python -m benchmarks [JOBS]`: how fast jobs are admitted, worked and handed over, printed as a table.
+"""`make bench`: our engine and its peers in one run, over one embedded Valkey, as ratios and as figures.
 
-One process, one server, real settings. The figures say what this machine does today; they are no promise, and nothing
-compares them with other systems.
+`ARGS="--quick"` takes less than a minute, `--only arq,saq` compares with these, `--json FILE` keeps the figures. The
+figures say what this machine does today; the ratios are what may be compared.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import json
+import os
+import platform
 import sys
 import tempfile
-import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from codemojex.embedded import embedded_valkey
-from codemojex.engine import ids, jobs
-from codemojex.engine.connector import Connector
-from codemojex.engine.ids import Minter
-from codemojex.engine.jobs import Job, NewJob
-from codemojex.engine.worker import Worker, WorkerOptions
 
-DEADLINE_S = 120.0
-BATCH = 500
-HAND_OVERS = 500
-PAYLOAD = b'{"kind":"score","v":1,"codes":["1","2","3","4","5","6"]}'
+from . import engine, measures, report
+from .measures import QUICK, Server, Sizes
+from .probe import CONCURRENCY, ask, info
+from .systems import OURS, PEERS, Missing, python_of
+
+Measure = Callable[[str], Awaitable[dict[str, Any]]]
 
 
-async def main(count: int) -> None:
-    """Run every measurement over `count` jobs and print one line each."""
+async def main(names: Sequence[str], quick: bool, file: Path | None) -> None:
+    """Measure the systems `names`, print the tables, and keep the figures in `file`."""
+    sizes = QUICK if quick else Sizes()
     with tempfile.TemporaryDirectory(prefix="cmx-bench-") as directory:
-        async with embedded_valkey(Path(directory)) as url, asyncio.timeout(DEADLINE_S):
-            bus = await Connector.connect(url)
-            mint = Minter(1)
-            try:
-                print(f"{count} jobs, append-only file every second, one process\n")
-                for lanes in (1, 50):
-                    queue = f"bench-{lanes}"
-                    names = [ids.derive("ROM", str(number)) for number in range(lanes)]
-                    rate = await _admit(bus, queue, mint, names, count)
-                    _show(f"admit in batches of {BATCH}, {lanes} lane(s)", f"{rate:>9,.0f} jobs/s")
-                    rate = await _work(bus, queue, count)
-                    _show(f"claim, handle, settle, {lanes} lane(s)", f"{rate:>9,.0f} jobs/s")
-                middle, late = await _hand_over(bus, mint)
-                _show("admission to handler on an idle queue, median", f"{middle:>9.2f} ms")
-                _show("admission to handler on an idle queue, 99 %", f"{late:>9.2f} ms")
-            finally:
-                await bus.close()
+        async with embedded_valkey(Path(directory)) as url:
+            server = Server(url, url.removeprefix("unix://"))
+            ask(server.path, "CONFIG SET auto-aof-rewrite-percentage 0")  # a rewrite in somebody's turn would be unfair
+            print(machine(server), flush=True)
+            run = Run(names)
+            await run.systems(server, sizes, Path(directory))
+            server.empty()
+            _say("our engine alone")
+            costs = await engine.costs(url, jobs=sizes.engine, many=sizes.lanes)
+    print(f"\nOurs against each peer: above 1 ours is better, below 1 the peer is. {CONCURRENCY} jobs at once.\n")
+    print(report.ratios(run.results))
+    print(f"\nFigures\n\n{report.figures(run.results)}\n\n{report.settings(run.results)}")
+    for name, reason in run.missing.items():
+        print(f"- {name}: {reason}")
+    print(f"\n{engine.table(costs, sizes.lanes)}")
+    if file:
+        kept = {"machine": machine(None), "systems": run.results, "missing": run.missing, "engine": _plain(costs)}
+        await asyncio.to_thread(file.write_text, json.dumps(kept, indent=2) + "\n")
 
 
-async def _admit(bus: Connector, queue: str, mint: Minter, lanes: list[ids.BrandedId], count: int) -> float:
-    waiting = [NewJob(mint.mint("JOB"), PAYLOAD, lane=lanes[number % len(lanes)]) for number in range(count)]
-    started = time.perf_counter()
-    for start in range(0, count, BATCH):
-        await jobs.admit_many(bus, queue, waiting[start : start + BATCH])
-    return count / (time.perf_counter() - started)
+def _plain(costs: Mapping[str, engine.Cost]) -> dict[str, dict[str, float]]:
+    return {name: asdict(cost) for name, cost in costs.items()}
 
 
-async def _work(bus: Connector, queue: str, count: int) -> float:
-    done = 0
+class Run:
+    """Every measure of every system, in turn; who fails is left out from then on."""
 
-    async def handle(batch: list[Job]) -> list[None]:
-        nonlocal done
-        done += len(batch)
-        if done >= count:
-            worker.stop()
-        return [None] * len(batch)
+    def __init__(self, names: Sequence[str]) -> None:
+        self._left = list(names)
+        self.results: dict[str, dict[str, Any]] = {}
+        self.missing: dict[str, str] = {}
 
-    worker = Worker(bus, queue, batch_handler=handle, options=WorkerOptions(concurrency=64, pump=False))
-    started = time.perf_counter()
-    await worker.run()
-    return count / (time.perf_counter() - started)
+    async def systems(self, server: Server, sizes: Sizes, directory: Path) -> None:
+        """Fill `results` and `missing`."""
+        for name in list(self._left):
+            await self._each(name, lambda name: asyncio.to_thread(lambda: {"python": python_of(name)}))
+        rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in self._left}
+        for number in range(sizes.rounds):
+            for name in list(self._left):
+                _say(f"round {number + 1} of {sizes.rounds}: {name}")
+                rounds[name].append(await self._each(name, lambda name: measures.throughput(server, name, sizes)))
+                rounds[name][-1]["latency"] = await self._each(name, lambda name: measures.latency(server, name, sizes))
+        self.results = {name: report.best(rounds[name]) for name in self._left}
+        if sizes.crash:
+            server.empty()
+            _say("a killed worker of each, side by side: this is waiting for leases")
+            async with asyncio.TaskGroup() as tasks:
+                for name in list(self._left):
+                    tasks.create_task(self._crash(server, name, sizes, directory))
+
+    async def _crash(self, server: Server, name: str, sizes: Sizes, directory: Path) -> None:
+        self.results[name]["crash"] = await self._each(
+            name, lambda name: measures.crash(server, name, sizes, directory)
+        )
+
+    async def _each(self, name: str, measure: Measure) -> dict[str, Any]:
+        if name not in self._left:
+            return {}
+        try:
+            return await measure(name)
+        except Missing as reason:
+            if name == OURS:
+                raise
+            self._left.remove(name)
+            self.missing[name] = str(reason)
+            return {}
 
 
-async def _hand_over(bus: Connector, mint: Minter) -> tuple[float, float]:
-    """Milliseconds from the call of `admit` to the start of the handler: median and 99th percentile."""
-    arrived = asyncio.Event()
-    taken: list[float] = []
-
-    async def handle(_job: Job) -> None:
-        taken.append(time.perf_counter())
-        arrived.set()
-
-    async def offer() -> list[float]:
-        waits: list[float] = []
-        for _ in range(HAND_OVERS):
-            arrived.clear()
-            started = time.perf_counter()
-            await jobs.admit(bus, "bench-idle", NewJob(mint.mint("JOB"), PAYLOAD))
-            await arrived.wait()
-            waits.append((taken[-1] - started) * 1000)
-        return sorted(waits)
-
-    worker = Worker(bus, "bench-idle", handle)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(worker.run())
-        waits = await offer()
-        worker.stop()
-    return waits[len(waits) // 2], waits[len(waits) * 99 // 100]
+def machine(server: Server | None) -> str:
+    """What the figures were taken on."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    load = "/".join(f"{value:.1f}" for value in os.getloadavg())
+    text = f"{model}, {os.cpu_count()} cores, load {load}, {platform.system()}, Python {platform.python_version()}"
+    if server is None:
+        return text
+    return f"{text}, Valkey {info(server.path)['valkey_version']} on a unix socket, append-only file every second"
 
 
-def _show(what: str, figure: str) -> None:
-    print(f"  {what:<52}{figure}", flush=True)
+def _say(text: str) -> None:
+    print(f"... {text}", file=sys.stderr, flush=True)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="less than a minute; without the killed workers")
+    parser.add_argument("--only", default=",".join(PEERS), help="peers to compare with, separated by commas")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the figures")
+    options = parser.parse_args()
+    options.only = [name for name in options.only.split(",") if name and name != OURS]
+    if unknown := [name for name in options.only if name not in PEERS]:
+        parser.error(f"unknown peer {unknown[0]!r}: choose from {', '.join(PEERS)}, or ours for none")
+    return options
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 20_000))
+    chosen = _arguments()
+    asyncio.run(main([OURS, *chosen.only], chosen.quick, chosen.json))

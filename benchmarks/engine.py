@@ -1,16 +1,15 @@
-"""What one job costs: microseconds of server and client CPU for claim and settle, and how that grows with lanes.
+"""What one job costs our engine: microseconds of server and client CPU, and how that grows with lanes and limits.
 
-Run it with `python -m benchmarks.engine`. It starts a Valkey server of its own. The floor is what a bare batched claim
-with a fenced finish costs on the same machine, without lanes, limits or counters; the difference is what they cost.
-CPU is counted, not the clock on the wall, so a busy machine changes the result little.
+The floor is what a bare batched claim with a fenced finish costs on the same machine, without lanes, limits or
+counters; the difference is what they cost. CPU is counted, not the clock on the wall, so a busy machine changes the
+result little.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
+import hashlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from codemojex.engine import claims, ids, jobs, keyspace, limits, settlement
@@ -20,9 +19,9 @@ from codemojex.engine.jobs import NewJob
 from codemojex.engine.outcome import Complete
 from codemojex.engine.scripts import Script
 from codemojex.engine.settlement import Settlement
-from tests.support.valkey import ValkeyServer
 
 LEASE_MS = 60_000
+BATCH = 32
 
 _FLOOR = """
 local P = KEYS[1]
@@ -55,9 +54,6 @@ class Cost:
     client_us: float
     per_second: float
 
-    def __str__(self) -> str:
-        return f"server {self.server_us:6.1f} µs   client {self.client_us:6.1f} µs   {self.per_second:8.0f} jobs/s"
-
 
 async def server_cpu_s(bus: Connector) -> float:
     """The CPU seconds that the server's main thread has used."""
@@ -89,10 +85,11 @@ async def fill(bus: Connector, queue: str, count: int, lanes: int) -> None:
         await jobs.admit_many(bus, queue, batch)
 
 
-async def steady(bus: Connector, queue: str, count: int, lanes: int, batch: int) -> Cost:
+async def steady(bus: Connector, queue: str, count: int, lanes: int, batch: int, *, limited: bool = True) -> Cost:
     """The worker's steady state: settle what is done and claim as many, in one call."""
-    await limits.set_rate(bus, queue, 100_000_000, 3_600_000)
-    await limits.set_concurrency(bus, queue, 100_000)
+    if limited:
+        await limits.set_rate(bus, queue, 100_000_000, 3_600_000)
+        await limits.set_concurrency(bus, queue, 100_000)
     await fill(bus, queue, count + batch, lanes)
     held = list((await claims.claim_many(bus, queue, batch, LEASE_MS)).jobs)
 
@@ -108,8 +105,6 @@ async def steady(bus: Connector, queue: str, count: int, lanes: int, batch: int)
 
 async def floor(bus: Connector, queue: str, count: int, batch: int) -> Cost:
     """The same work as bare as it can be."""
-    import hashlib  # noqa: PLC0415 - only the floor needs a script outside the library
-
     sha = hashlib.sha1(_FLOOR.encode(), usedforsecurity=False).hexdigest()
     script = Script("floor", _FLOOR, sha, "", "", "", "", "")
     prefix = keyspace.of(queue).prefix
@@ -147,35 +142,44 @@ async def admissions(bus: Connector, queue: str, count: int, lanes: int) -> Cost
     return await measure(bus, count, work)
 
 
-async def report(count: int, batch: int, many: int) -> None:
-    """Print every figure, one line each."""
-    server = ValkeyServer().start()
-    bus = await Connector.connect(server.url)
+async def costs(url: str, *, jobs: int, many: int) -> dict[str, Cost]:
+    """Measure everything over `jobs` jobs each; claims are compared between 10 and `many` lanes."""
+    bus = await Connector.connect(url)
     try:
-        print(f"claim + settle of a no-op, {count} jobs, batches of {batch}")
-        print(f"  floor, bare           {await floor(bus, 'floor', count, batch)}")
-        print(f"  engine, flat          {await steady(bus, 'flat', count, 0, batch)}")
-        print(f"  engine, 100 lanes     {await steady(bus, 'lanes', count, 100, batch)}")
-        print(f"admission, 100 lanes    {await admissions(bus, 'admit', count, 100)}")
-        few = await claim_only(bus, "few", 10, 5000, 10)
-        lots = await claim_only(bus, "lots", many, 5000, 10)
-        print(f"claim, 10 lanes         {few}")
-        print(f"claim, {many} lanes {' ' * (8 - len(str(many)))} {lots}")
-        print(f"server cost of a claim from {many} lanes over 10 lanes: {lots.server_us / few.server_us:.2f}")
+        return {
+            "floor": await floor(bus, "floor", jobs, BATCH),
+            "flat": await steady(bus, "flat", jobs, 0, BATCH),
+            "lanes": await steady(bus, "lanes", jobs, 100, BATCH),
+            "unlimited": await steady(bus, "unlimited", jobs, 100, BATCH, limited=False),
+            "admission": await admissions(bus, "admission", jobs, 100),
+            "few": await claim_only(bus, "few", 10, jobs // 4, 10),
+            "many": await claim_only(bus, "many", many, jobs // 4, 10),
+        }
     finally:
         await bus.close()
-        server.close()
 
 
-def main() -> None:
-    """Read the sizes from the command line and report."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=20_000)
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--lanes", type=int, default=100_000, help="how many lanes the growth is measured to")
-    options = parser.parse_args()
-    asyncio.run(report(options.jobs, options.batch, options.lanes))
-
-
-if __name__ == "__main__":
-    main()
+def table(found: Mapping[str, Cost], many: int) -> str:
+    """The figures and their ratios, one line each."""
+    titles = {
+        "floor": "claim and settle, bare",
+        "flat": "claim and settle, flat",
+        "lanes": "claim and settle, 100 lanes",
+        "unlimited": "the same without limits",
+        "admission": "admission in batches of 500",
+        "few": "claims of 10 alone, 10 lanes",
+        "many": f"the same, {many:,} lanes",
+    }
+    lines = [
+        f"| Our engine alone, in batches of {BATCH} | server µs per job | client µs per job | jobs/s |",
+        "|---|--:|--:|--:|",
+        *(
+            f"| {title} | {found[name].server_us:.1f} | {found[name].client_us:.1f} | {found[name].per_second:,.0f} |"
+            for name, title in titles.items()
+        ),
+        "",
+        f"- 100 lanes over bare: {found['lanes'].server_us / found['floor'].server_us:.2f} of the server's time",
+        f"- with the limits over without: {found['lanes'].server_us / found['unlimited'].server_us:.2f}",
+        f"- {many:,} lanes over 10: {found['many'].server_us / found['few'].server_us:.2f}",
+    ]
+    return "\n".join(lines)

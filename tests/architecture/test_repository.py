@@ -50,7 +50,9 @@ def test_no_lock_file_with_addresses_is_kept() -> None:
 
 
 def test_every_direct_dependency_is_pinned() -> None:
-    for name in ("app.txt", "dev.txt"):
-        lines = (ROOT / "requirements" / name).read_text().splitlines()
+    files = sorted((ROOT / "requirements").rglob("*.txt"))
+    assert {"app.txt", "dev.txt"} < {path.name for path in files}
+    for path in files:
+        lines = path.read_text().splitlines()
         loose = [line for line in lines if line and not line.startswith(("#", "-r ")) and not _PIN.fullmatch(line)]
-        assert not loose, f"requirements/{name}: pin {loose}"
+        assert not loose, f"{path.relative_to(ROOT)}: pin {loose}"
