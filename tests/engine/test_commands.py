@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.msgpack import encode as msgpack
 
 from codemojex.engine import cancel, lanes, limits, recovery
+from codemojex.engine.backoff import Exponential, Fixed
 from codemojex.engine.connector import Arg
 from codemojex.engine.errors import WrongState
+from codemojex.engine.jobs import Dedup
 from codemojex.engine.scripts import ENGINE
 
 from .bench import Bench, lane
@@ -24,7 +26,7 @@ async def run(bench: Bench, name: str, *args: Arg) -> Any:
 async def admit(bench: Bench, **spec: Any) -> tuple[bytes, dict[str, str]]:
     """What the command answers to a spec (see include/admit_one.lua), and the row that it wrote."""
     job_id = bench.id()
-    code, holder = await run(bench, "admit_many", msgspec.msgpack.encode([{"id": job_id, **spec}]), b"payload")
+    code, holder = await run(bench, "admit_many", msgpack([{"id": job_id, **spec}]), b"payload")
     assert holder.decode() == job_id
     return code, await bench.row(job_id)
 
@@ -71,15 +73,6 @@ async def test_a_ceiling_of_its_own_is_no_default_and_other_settings_leave_the_d
 
 
 # the rota
-
-
-@pytest.mark.parametrize("work", [1, 2])
-async def test_a_resting_lane_that_a_peer_left_in_the_ring_is_not_served(bench: Bench, work: int) -> None:
-    await bench.fill([lane(1)] * work + [lane(2)])
-    await bench.raw("ZADD", "resting", 4_000_000_000_000, lane(1))
-    assert [job.lane for job in (await bench.claim(3)).jobs] == [lane(2)]
-    assert await bench.ring() == []
-    await bench.sound()
 
 
 async def test_a_lane_whose_only_seat_dies_with_its_job_is_served_again(bench: Bench) -> None:
@@ -173,7 +166,7 @@ async def test_the_last_hundred_unreadable_entries_are_kept_for_a_week(bench: Be
 
 async def test_an_end_that_waits_in_the_outbox_is_found_and_no_other_is_taken_for_it(bench: Bench) -> None:
     job_id, parent, other = bench.id(), bench.id(), bench.id()
-    spec = msgspec.msgpack.encode([{"id": job_id, "parent": parent, "parent_queue": "up", "policy": "fp"}])
+    spec = msgpack([{"id": job_id, "parent": parent, "parent_queue": "up", "policy": "fp"}])
 
     async def look() -> bytes:
         code, holder = await run(bench, "flow_add", spec, 1, b"payload")
@@ -199,7 +192,7 @@ async def test_an_end_that_waits_in_the_outbox_is_found_and_no_other_is_taken_fo
 async def test_nothing_is_told_after_the_first_error(bench: Bench) -> None:
     first, second, children = bench.id(), bench.id(), [bench.id() for _ in range(3)]
     for parent in (first, second):
-        spec = msgspec.msgpack.encode([{"id": parent, "children": 2}])
+        spec = msgpack([{"id": parent, "children": 2}])
         assert (await run(bench, "flow_add", spec, 0, b"payload"))[0] == b"added"
     await bench.raw("SET", f"job:{second}:processed", "no hash")
     told = [("done", first, children[0], "", "r"), ("done", second, children[1], "", "r"),
@@ -208,3 +201,95 @@ async def test_nothing_is_told_after_the_first_error(bench: Bench) -> None:
     assert new == b"new"
     assert error.startswith(b"ERR WRONGTYPE")
     assert await bench.raw("GET", f"job:{first}:dependencies") == b"1"
+
+
+# settlements, to the millisecond: the reply names the instant
+
+
+async def settle(bench: Bench, *item: Any) -> tuple[int, list[Any]]:
+    """One settlement; the server's instant and verdict, detail and reply."""
+    now, verdicts, _ = await run(bench, "settle", msgpack([item]), 5, "fixed:700", 0, 0, 0)
+    return now, verdicts
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.49, 0.75, 0.999])
+@pytest.mark.parametrize(
+    "backoff", [Fixed(300), Exponential(1000, 7000, jitter=False), Exponential(1000, 7000), Exponential(1, 4)]
+)
+async def test_a_retry_waits_exactly_as_long_as_the_backoff_says(
+    bench: Bench, backoff: Fixed | Exponential, chance: float
+) -> None:
+    await bench.put(bench.job(backoff=backoff, max_attempts=9))
+    for failures in range(1, 6):
+        (job,) = await bench.take()
+        now, verdict = await settle(bench, job.id, job.token, "retry", "no", None, chance)
+        assert verdict == [b"settled", b"scheduled", None]
+        assert await bench.raw("ZSCORE", "schedule", job.id) - now == backoff.delay_ms(failures, chance)
+        await bench.due(job.id)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rest", "waits_ms"),
+    [
+        ("retry", ("no", 250, 0.5), 250),
+        ("retry", ("no", None, 0.5), 700),
+        ("delay", (900,), 900),
+        ("park", (800,), 800),
+    ],
+)
+async def test_a_job_that_comes_back_later_does_so_at_that_instant(
+    bench: Bench, kind: str, rest: tuple[Any, ...], waits_ms: int
+) -> None:
+    job = bench.job(dedup=Dedup("k", 50_000))
+    await bench.put(job)
+    (taken,) = await bench.take()
+    now, _ = await settle(bench, job.id, taken.token, kind, *rest)
+    assert await bench.raw("ZSCORE", "schedule", job.id) - now == waits_ms
+    key_ends = await bench.raw("PEXPIRETIME", "de:k")
+    assert abs(key_ends - now - waits_ms - 50_000) < 200, "its key outlives the wait by the whole window"
+
+
+async def test_a_failure_that_no_effect_caused_names_its_cause(bench: Bench) -> None:
+    await bench.fill([None])
+    (job,) = await bench.take()
+    await bench.raw("SET", "dead", "no set")
+    _, (verdict, detail, _) = await settle(bench, job.id, job.token, "discard", "no")
+    assert (verdict, detail.partition(b" ")[0]) == (b"effect_failed", b"WRONGTYPE")
+
+
+# streams
+
+
+@pytest.mark.parametrize(("deleted", "certain"), [(5, b"1"), (8, b"0")])
+async def test_a_record_behind_was_certainly_never_here_if_none_went_at_or_after_its_place(
+    bench: Bench, deleted: int, certain: bytes
+) -> None:
+    for place in (5, 6, 8, 9):
+        await bench.raw("XADD", "stream:s", f"{place}-0", "id", place)
+    assert await append(bench, ("7-0", "given", "id", "x")) == [[b"behind", b"9-0", b"1"]]
+    await bench.raw("XDEL", "stream:s", f"{deleted}-0")
+    assert await append(bench, ("7-0", "given", "id", "x")) == [[b"behind", b"9-0", certain]]
+    await bench.raw("XTRIM", "stream:s", "MINID", "9")
+    assert await append(bench, ("7-0", "given", "id", "x")) == [[b"behind", b"9-0", b"0"]]
+
+
+async def test_a_record_is_repeated_only_when_every_field_is_the_same(bench: Bench) -> None:
+    there = ("5-0", "given", "id", "a", "n", "1")
+    other = [("5-0", "given", "id", "a"), (*there, "m", "2"), (*there[:-1], "2"), (*there[:-2], "m", "1")]
+    assert await append(bench, there, there, *other) == [[b"appended"], [b"repeated"], *[[b"conflict"]] * 4]
+
+
+async def test_after_an_error_the_minted_records_wait_and_the_given_ones_are_tried(bench: Bench) -> None:
+    await bench.raw("SET", "stream:s", "no stream")
+    records = [("5-0", origin, "id", "a") for origin in ("given", "minted", "minted", "given")]
+    codes = [reply[0] for reply in await append(bench, *records)]
+    assert codes == [b"error", b"error", b"untried", b"error"]
+    await bench.raw("DEL", "stream:s")
+    codes = [reply[0] for reply in await append(bench, ("6-0", "minted", "id", "a"), *records)]
+    assert codes == [b"appended", b"behind", b"behind", b"untried", b"behind"]
+
+
+async def append(bench: Bench, *records: tuple[str, ...]) -> list[list[bytes]]:
+    """Append records (stream id, origin, then names and values)."""
+    args = [part for place, origin, *pairs in records for part in (place, origin, len(pairs), *pairs)]
+    return await bench.bus.run(ENGINE.script("stream_append"), (bench.space.stream("s"),), args)
