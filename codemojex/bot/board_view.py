@@ -45,7 +45,7 @@ def personal(words: Words, state: GameState, player: str, draft: str, room: str)
     if state.phase == "live":
         left = words("board-tries-left", tries=state.tries_left(player))
         how = words("board-how-solo", length=state.settings.length)
-        foot = [left, how, "", words("board-draft", slots=draft)]
+        foot = [*_exhausted(words, state), left, how, "", words("board-draft", slots=draft)]
     return _fitted(words, state, [words("composer-title", room=short(room)), *_head(words, state)], foot)
 
 
@@ -82,8 +82,12 @@ def deadline(state: GameState) -> str:
     """The deadline in UTC; with the date when the game lasts a day or more."""
     if state.opened is None:
         return "?"
-    when = datetime.fromtimestamp(state.opened.deadline_ms / 1000, UTC)
-    return f"{when:%H:%M} UTC" if state.settings.duration_s < 86_400 else f"{when:%Y-%m-%d %H:%M} UTC"
+    return _clock(state.opened.deadline_ms, dated=state.settings.duration_s >= 86_400)
+
+
+def _clock(unix_ms: int, dated: bool = False) -> str:
+    when = datetime.fromtimestamp(unix_ms / 1000, UTC)
+    return f"{when:%Y-%m-%d %H:%M} UTC" if dated else f"{when:%H:%M} UTC"
 
 
 def ending(words: Words, state: GameState) -> Html:
@@ -196,13 +200,17 @@ def _ending(words: Words, state: GameState) -> list[str]:
     return []
 
 
+def _exhausted(words: Words, state: GameState) -> list[str]:
+    return [] if state.ends_ms is None else [words("board-exhausted", ends=_clock(state.ends_ms))]
+
+
 def _foot(words: Words, state: GameState, draft: str | None) -> list[str]:
     settings = state.settings
     if state.over:
         return [*_ending(words, state), words("board-next")]
     if state.phase == "sealing":
         return _ending(words, state)
-    lines: list[str] = []
+    lines = _exhausted(words, state)
     if settings.mode == "solo" and state.opened:
         lines.append(words("board-tries-left", tries=state.tries_left(state.opened.starter)))
     elif settings.mode == "team":

@@ -14,6 +14,7 @@ from .scene import Scene
 FAR = 20  # messages of a supergroup between its board and the talk's end
 EVERY_PRIVATE = 5  # typed guesses in private until the board comes down to them
 EVERY_GROUP = 12  # the same in ordinary groups, whose message ids tell nothing about distance
+REFUSED_AGAIN_MS = 15_000  # a flood of refused guesses gets one answer in that time
 
 
 async def hand_in(scene: Scene, game: Snapshot, code: Sequence[str]) -> Accepted | None:
@@ -51,8 +52,7 @@ async def _far(scene: Scene, game: Snapshot, accepted: Accepted) -> bool:
 
 
 async def _tell(scene: Scene, game: Snapshot, refused: Refused) -> None:
-    """A cool-down and a busy moment pass and are told each time, the rest once per player and game."""
-    passing = refused.reason in ("cooldown", "busy")
-    once = None if passing else f"{game.id}-{scene.player.id}-{refused.reason}"
+    """Tell why the guess does not count; many in a row are told once."""
+    once = f"{game.id}-{scene.player.id}-{refused.reason}"
     args = {"seconds": ceil(refused.wait_ms / 1000)} if refused.reason == "cooldown" else {}
-    await scene.say(scene.words(f"refused-{refused.reason}", **args), once=once)
+    await scene.say(scene.words(f"refused-{refused.reason}", **args), once=once, window_ms=REFUSED_AGAIN_MS)

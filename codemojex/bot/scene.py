@@ -57,8 +57,10 @@ class Scene:
         """The player's session in this conversation."""
         return await sessions.get(self.play, self.session_id)
 
-    async def say(self, text: Html, *, markup: Markup | None = None, once: str | None = None) -> None:
-        """Order a reply. `once` names it instead of the update: the same name says it once a day."""
+    async def say(
+        self, text: Html, *, markup: Markup | None = None, once: str | None = None, window_ms: int | None = None
+    ) -> None:
+        """Order a reply. `once` names it instead of the update: that name says it once within `window_ms` (a day)."""
         self._said += 1
         await outbound.say(
             self.play,
@@ -68,6 +70,7 @@ class Scene:
             key=once or f"{self.request}-{self._said}",
             reply_to=None if self.private else self.message_id,
             markup=markup,
+            window_ms=window_ms,
         )
 
     async def game(self) -> Snapshot | None:

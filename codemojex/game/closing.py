@@ -14,6 +14,8 @@ from codemojex.game.scoring import Score
 
 VOTES_TO_END = 3
 VOTE_WINDOW_MS = 5 * 60 * 1000
+JOINING_SHARE = 10  # a race whose players are out of tries stays open for others: a tenth of its whole time,
+JOINING_MOST_MS = 10 * 60 * 1000  # and ten minutes at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ def due(rows: Iterable[Row], cut: int | None, settings: GameSettings) -> Literal
     """Tell whether the guesses themselves end the game, and why; `None` while it goes on.
 
     Cracked: a perfect guess counts, and every guess with a smaller seq is known and scored or refused. Out of tries:
-    nothing is pending and the team, or each player who takes part, has no try left.
+    nothing is pending and the team, or the only player, has no try left. A race never ends so by its guesses alone: see
+    `joining_ms`.
     """
     known = tuple(rows)
     if pending(known, cut):
@@ -67,11 +70,17 @@ def due(rows: Iterable[Row], cut: int | None, settings: GameSettings) -> Literal
         found = any(row.perfect and row.seq == cut for row in known)
         complete = len({row.seq for row in known if row.seq <= cut}) == cut
         return "cracked" if found and complete else None
-    charged = tries_charged(known, cut)
-    if settings.mode == "team":
-        return "out_of_tries" if sum(charged.values()) >= settings.tries else None
-    spent = charged and all(tries >= settings.tries for tries in charged.values())
+    if settings.mode == "race":
+        return None
+    spent = sum(tries_charged(known, cut).values()) >= settings.tries
     return "out_of_tries" if spent else None
+
+
+def joining_ms(settings: GameSettings) -> int:
+    """Tell how long a game stays open for others once everybody who plays is out of tries; 0 where nobody can join."""
+    if settings.mode != "race":
+        return 0
+    return min(settings.duration_s * 1000 // JOINING_SHARE, JOINING_MOST_MS)
 
 
 def tries_charged(rows: Iterable[Row], cut: int | None) -> dict[str, int]:

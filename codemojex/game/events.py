@@ -210,6 +210,27 @@ class GameCracked:
 
 
 @dataclass(frozen=True, slots=True)
+class GameExhausted:
+    """Everybody who plays is out of tries: the game closes at `until_ms` (Unix time) unless somebody joins before.
+
+    `seq` is the last guess so far; a guess with a greater one is a newcomer's, and the game goes on.
+    """
+
+    kind: ClassVar[str] = "game.exhausted"
+    seq: int
+    until_ms: int
+
+    def to_data(self) -> dict[str, object]:
+        """Give the event as a JSON object."""
+        return {"v": VERSION, "seq": self.seq, "until_ms": self.until_ms}
+
+    @classmethod
+    def from_data(cls, data: Data) -> "GameExhausted":
+        """Read the event back."""
+        return cls(fields.whole(data, "seq"), fields.whole(data, "until_ms"))
+
+
+@dataclass(frozen=True, slots=True)
 class GameClosed:
     """The game is over and the secret known. Guesses with a seq above `cut` are void; `nonce` is hex."""
 
@@ -271,7 +292,17 @@ class UnknownEvent:
     kind: str
 
 
-Event = GameOpened | GuessAccepted | GuessScored | GuessRefused | GameCracked | GameClosed | GameSettled | UnknownEvent
+Event = (
+    GameOpened
+    | GuessAccepted
+    | GuessScored
+    | GuessRefused
+    | GameCracked
+    | GameExhausted
+    | GameClosed
+    | GameSettled
+    | UnknownEvent
+)
 
 _READERS: Mapping[str, Callable[[Data], Event]] = MappingProxyType(
     {
@@ -280,6 +311,7 @@ _READERS: Mapping[str, Callable[[Data], Event]] = MappingProxyType(
         GuessScored.kind: GuessScored.from_data,
         GuessRefused.kind: GuessRefused.from_data,
         GameCracked.kind: GameCracked.from_data,
+        GameExhausted.kind: GameExhausted.from_data,
         GameClosed.kind: GameClosed.from_data,
         GameSettled.kind: GameSettled.from_data,
     }

@@ -17,6 +17,7 @@ from codemojex.game.events import (
     Event,
     GameClosed,
     GameCracked,
+    GameExhausted,
     GameOpened,
     GameSettled,
     GuessAccepted,
@@ -36,11 +37,15 @@ class FoldError(ValueError):
 
 @dataclass(frozen=True)
 class GameState:
-    """A game as its events tell it. `rows` are all known guesses by seq, `cracks` all crack events by seq."""
+    """A game as its events tell it. `rows` are all known guesses by seq, `cracks` all crack events by seq.
+
+    `exhausted` is the latest event that told that everybody is out of tries; see `ends_ms`.
+    """
 
     opened: GameOpened | None = None
     rows: tuple[Row, ...] = ()
     cracks: tuple[GameCracked, ...] = ()
+    exhausted: GameExhausted | None = None
     closed: GameClosed | None = None
     settled: GameSettled | None = None
 
@@ -50,7 +55,7 @@ class GameState:
 
     def apply_all(self, events: Iterable[Event]) -> "GameState":
         """Give the state after more events, in one pass over the rows. Raises `FoldError`."""
-        opened, closed, settled = self.opened, self.closed, self.settled
+        opened, closed, settled, exhausted = self.opened, self.closed, self.settled, self.exhausted
         rows = {row.seq: row for row in self.rows}
         cracks = {crack.seq: crack for crack in self.cracks}
         for event in events:
@@ -59,6 +64,8 @@ class GameState:
                     rows[event.seq] = _merge(rows.get(event.seq), event)
                 case GameCracked():
                     cracks.setdefault(event.seq, event)
+                case GameExhausted():
+                    exhausted = max(exhausted or event, event, key=lambda told: (told.seq, told.until_ms))
                 case GameOpened():
                     opened = opened or event
                 case GameClosed():
@@ -72,6 +79,7 @@ class GameState:
             opened=opened,
             rows=tuple(replace(row, codes=secret) if row.perfect else row for _, row in sorted(rows.items())),
             cracks=tuple(crack for _, crack in sorted(cracks.items())),
+            exhausted=exhausted,
             closed=closed,
             settled=settled,
         )
@@ -113,6 +121,14 @@ class GameState:
         found |= {row.seq: row.player for row in self.rows if row.perfect and row.refused is None}
         first = min(found, default=None)
         return None if first is None or (self.cut is not None and first > self.cut) else found[first]
+
+    @property
+    def ends_ms(self) -> int | None:
+        """When the game closes unless somebody joins; `None` while a player has a try left, and once it is over."""
+        if self.exhausted is None or self.phase != "live":
+            return None
+        last = self.rows[-1].seq if self.rows else 0
+        return self.exhausted.until_ms if last <= self.exhausted.seq else None
 
     @property
     def due(self) -> Literal["cracked", "out_of_tries"] | None:

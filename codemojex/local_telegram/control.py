@@ -99,6 +99,7 @@ class Control:
             thread_id=want(body, "thread_id", int, None),
             reply_to=want(body, "reply_to", int, None),
             anonymous=want(body, "anonymous", bool, False),
+            forwarded=want(body, "forwarded", bool, False),
         )
 
     async def edit(self, body: Json) -> Json:

@@ -55,8 +55,9 @@ def send(
     thread_id: int | None = None,
     reply_to: int | None = None,
     anonymous: bool = False,
+    forwarded: bool = False,
 ) -> Json:
-    """A person writes. The first words in a private chat are /start, and they also unblock the bot."""
+    """A person writes, or forwards what somebody wrote. The first words in private are /start, which also unblocks."""
     chat = chat_of(world, user_id, chat_id)
     person = person_of(world, user_id)
     if thread_id is not None and thread_id not in chat.topics:
@@ -80,6 +81,8 @@ def send(
             raise ControlError(f"{person.name} is not an administrator and cannot be anonymous")
         sender = {"id": ANONYMOUS_ADMIN_ID, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
         body["sender_chat"] = world.state.chat_json(chat)
+    if forwarded:
+        body["forward_origin"] = {"type": "hidden_user", "date": world.clock.date(), "sender_user_name": "Somebody"}
     message = compose(world, chat, sender, body, thread_id=thread_id, reply_to=reply_to)
     deliver(world, chat, message)
     return message

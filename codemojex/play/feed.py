@@ -11,15 +11,23 @@ from codemojex.engine.groups import GroupOptions, GroupReader, TryLater
 from codemojex.engine.jobs import Dedup
 from codemojex.engine.observing import Observe
 from codemojex.engine.records import Record
-from codemojex.game.events import GameClosed, GameCracked, GameOpened, GameSettled, GuessRefused, GuessScored
+from codemojex.game.events import (
+    GameClosed,
+    GameCracked,
+    GameExhausted,
+    GameOpened,
+    GameSettled,
+    GuessRefused,
+    GuessScored,
+)
 
 from . import games, keys, outbound, rooms
 from .archiver import Archiver
 from .context import Play
 from .messages import Message
 
-_SHOWN = {kind.kind for kind in (GameOpened, GuessScored, GuessRefused, GameCracked, GameClosed, GameSettled)}
 _CHANGING = {kind.kind for kind in (GameOpened, GameCracked, GameClosed, GameSettled)}
+_SHOWN = _CHANGING | {kind.kind for kind in (GuessScored, GuessRefused, GameExhausted)}
 
 
 def outbound_reader(

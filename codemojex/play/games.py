@@ -14,6 +14,7 @@ from typing import Literal, cast
 
 import msgspec
 
+from codemojex.game.closing import joining_ms
 from codemojex.game.commitment import NONCE_BYTES, commit
 from codemojex.game.events import VERSION
 from codemojex.game.presets import GameSettings
@@ -102,6 +103,8 @@ async def open_game(
             keys.script_node(options, room.id),
             play.mint.mint("JOB"),
             play.mint.mint("JOB"),
+            play.mint.mint("JOB"),
+            joining_ms(settings),
             options.live_keep_ms,
             options.said_window_ms,
             options.mapping_keep_ms,

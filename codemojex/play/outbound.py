@@ -40,10 +40,11 @@ async def say(
     key: str,
     reply_to: int | None = None,
     markup: Markup | None = None,
+    window_ms: int | None = None,
 ) -> bool:
-    """Order `text` (HTML) for a chat. `key` names it; the same key within a day is ignored and answers False."""
+    """Order `text` (HTML) for a chat. `key` names it; False when the key was used within `window_ms` (a day)."""
     message = Say(chat_id=chat_id, thread_id=thread_id, text=text, key=key, reply_to=reply_to, markup=markup)
-    return await _order(play, message, Dedup(f"say-{key}", play.options.said_window_ms))
+    return await _order(play, message, Dedup(f"say-{key}", window_ms or play.options.said_window_ms))
 
 
 async def edit(play: Play, chat_id: int, message_id: int, text: str, *, key: str, markup: Markup | None = None) -> bool:

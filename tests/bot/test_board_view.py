@@ -10,7 +10,8 @@ from codemojex.bot import board_view, keyboards, result_view
 from codemojex.bot.board_view import TEXT_LIMIT, utf16
 from codemojex.bot.callbacks import read_press
 from codemojex.bot.texts import load_texts
-from tests.bot.states import NONCE, Match
+from codemojex.game.events import GameExhausted
+from tests.bot.states import DEADLINE_MS, NONCE, Match
 
 WORDS = load_texts().of("en")
 
@@ -102,6 +103,38 @@ def test_the_text_never_exceeds_the_limit_and_drops_the_oldest_first(name: str) 
 def test_a_long_name_is_cut_and_a_name_over_lines_is_joined() -> None:
     assert board_view.short("a\nb\u2028c") == "a b c"
     assert len(board_view.short("x" * 64)) == 32
+
+
+def test_a_race_whose_players_are_out_of_tries_says_when_it_ends() -> None:
+    match = Match()
+    match.guess("a")
+    match.events.append(GameExhausted(1, DEADLINE_MS - 60_000))
+    for text in (board_view.draw(WORDS, match.state), board_view.personal(WORDS, match.state, "b", "", "room")):
+        assert "I tell the code at 14:29 UTC, unless somebody joins." in text
+    match.guess("b")
+    assert "unless somebody joins" not in board_view.draw(WORDS, match.state)
+
+
+def test_a_game_that_ended_without_guesses_dares_nobody() -> None:
+    match = Match()
+    assert "Who dares?" in board_view.draw(WORDS, match.state)
+    match.close("deadline")
+    text = board_view.draw(WORDS, match.state)
+    assert "Nobody has guessed." in text
+    assert "Who dares?" not in text
+
+
+def test_a_private_composer_shows_everybodys_guesses_and_the_players_own_tries() -> None:
+    match = Match()
+    match.guess("a", name="Ada")
+    text = board_view.personal(WORDS, match.state, "b", "▫️", "The Den")
+    assert "Your guess for <b>The Den</b>" in text
+    assert "Ada 1:" in text
+    assert "Tries left: 8" in text
+    match.close("ended")
+    over = board_view.personal(WORDS, match.state, "b", "▫️", "The Den")
+    assert "The game was ended" in over
+    assert "▫️" not in over
 
 
 def test_a_team_shares_one_line_and_its_tries() -> None:

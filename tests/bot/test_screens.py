@@ -105,6 +105,8 @@ async def test_a_guess_of_the_wrong_kind_is_explained(show: Show) -> None:
     await show.sees("🐶 is not in this game")
     await show.says(show.boris, "/guess")
     await show.sees("Write the emojis after the command")
+    await show.says(show.boris, "🍎🍋🍇🍓\n🍓🍇🍋🍎\n🍇🍓🍋🍎")
+    await show.sees("One guess a message, please: 4 emojis. You sent 12")
 
 
 async def test_a_second_play_shows_the_game_that_is_on(show: Show) -> None:
@@ -128,10 +130,14 @@ async def test_only_starter_and_admins_end_a_game_and_votes_do(show: Show) -> No
     await show.sees("No guess yet")
     await show.says(show.boris, "/end")
     await show.sees("Only who started the game")
-    await show.says(show.boris, "/vote_end")
+    for _ in range(3):
+        await show.says(show.boris, "/vote_end")
     await show.sees("1 of 3 votes")
+    await show.says(show.ada, "/vote_end")
+    await show.sees("2 of 3 votes")
     await show.says(show.ada, "/end")
     await show.sees("The game was ended", "The code was", "/verify")
+    assert sum("of 3 votes" in text for text in await show.quiet()) == 2, "a vote that is repeated is told once"
 
 
 async def test_an_admin_ends_a_game_of_somebody_else(show: Show) -> None:
@@ -234,13 +240,16 @@ async def test_locks_fill_in(show: Show) -> None:
     await show.sees("Quick · solo", chat=show.ada)
     code = await show.table.wrong(await show.game(show.ada))
     await show.says(show.ada, f"/lock 1 {code[0]}", show.ada)
-    await show.sees("📌", code[0], chat=show.ada)
+    await show.sees(f"📌 {code[0]} ▫️ ▫️ ▫️", chat=show.ada)
+    await show.says(show.ada, code[1], show.ada)
+    await show.sees("4 emojis and one is pinned: send the other 3, or all 4. You sent 1.", chat=show.ada)
     await show.says(show.ada, "".join(code[1:]), show.ada)
     await show.sees("1: " + "".join(code), chat=show.ada)
     await show.says(show.ada, "/unlock all", show.ada)
-    await show.sees("📌 ▫️ ▫️ ▫️ ▫️", chat=show.ada)
-    await show.says(show.ada, "/lock 9 🍎", show.ada)
-    await show.sees("There is no place 9", chat=show.ada)
+    await show.sees("Nothing is pinned", chat=show.ada)
+    for order in ("/lock 9 🍎", "/unlock 0", f"/lock {'9' * 4_000} 🍎"):
+        asked = await show.says(show.ada, order, show.ada)
+        await show.sees("This code has the places 1 to 4.", chat=show.ada, after=asked["message_id"])
     await show.says(show.ada, "/lock", show.ada)
     await show.sees("Pin an emoji like this", chat=show.ada)
     await show.says(show.ada, "/history", show.ada)
@@ -296,8 +305,32 @@ async def test_help_start_and_unknown_words_in_private(show: Show) -> None:
     await show.sees("/vote_end", chat=show.ada)
     await show.says(show.ada, "what?", show.ada)
     await show.sees("I understand emojis and commands", chat=show.ada)
+    for emojis in ("🍎🍋🍇🍓", "🍓🍋🍇🍎", "🍇🍋🍎🍓"):
+        await show.people.send(show.ada, show.ada, emojis, forwarded=True)
+    await show.sees("Forwarded messages are no guesses", chat=show.ada)
+    assert sum("Forwarded" in text for text in await show.quiet(show.ada)) == 1
     await show.says(show.ada, "🍎🍋🍇🍓", show.ada)
     await show.sees("No game is on", chat=show.ada)
+
+
+async def test_a_private_game_is_for_one_and_says_so(show: Show) -> None:
+    await show.says(show.ada, "/play team", show.ada)
+    await show.sees("Quick · solo", chat=show.ada)
+    await show.sees("Here you play alone; race and team are for groups.", chat=show.ada)
+    await show.says(show.ada, "/vote_end", show.ada)
+    await show.sees("This game is yours alone: /end ends it.", chat=show.ada)
+
+
+async def test_who_is_out_of_tries_is_told_and_a_flood_of_guesses_gets_one_answer(show: Show) -> None:
+    await show.says(show.ada, "/play blind")
+    await show.sees("No guess yet")
+    for number in (1, 2, 3):
+        await show.says(show.boris, await show.wrong(number))
+    await show.sees("unless somebody joins")
+    for _ in range(4):
+        await show.says(show.boris, await show.wrong())
+    await show.sees("You have no tries left")
+    assert sum("no tries left" in text for text in await show.quiet()) == 1
 
 
 async def test_a_player_is_known_by_the_account_and_not_by_the_name(show: Show) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from codemojex.game.closing import cut_off, vote_passes
+from codemojex.game.closing import cut_off, joining_ms, vote_passes
 from codemojex.game.events import Event
 from codemojex.game.fold import GameState, fold
-from codemojex.game.presets import settings_for
+from codemojex.game.presets import Mode, settings_for
 from tests.game.games import ADA, BORIS, CHEN, Game
 
 
@@ -45,13 +45,27 @@ def test_a_crack_does_not_wait_for_later_guesses() -> None:
     assert state_of(game, *events, game.accepted(BORIS)).due == "cracked"
 
 
-def test_a_race_ends_when_everybody_who_plays_is_out_of_tries() -> None:
-    game = Game(settings_for("quick", tries=2))
-    events = [*game.guess(ADA, "4567"), *game.guess(BORIS, "4567"), *game.guess(ADA, "4576")]
-    assert state_of(game, *events).due is None
-    last = game.accepted(BORIS)
+def test_a_solo_game_ends_with_the_last_try_when_it_is_scored() -> None:
+    game = Game(settings_for("quick", "solo", tries=2))
+    events = game.guess(ADA, "4567")
+    last = game.accepted(ADA)
     assert state_of(game, *events, last).due is None
     assert state_of(game, *events, last, game.scored(last, "7654")).due == "out_of_tries"
+
+
+def test_a_race_does_not_end_by_its_guesses_alone_for_others_may_join() -> None:
+    game = Game(settings_for("quick", tries=1))
+    assert state_of(game, *game.guess(ADA, "4567"), *game.guess(BORIS, "4567")).due is None
+
+
+@pytest.mark.parametrize(
+    ("preset", "mode", "minutes"),
+    [("quick", "race", 1), ("classic", "race", 6), ("expert", "race", 10), ("expert", "team", 0), ("quick", "solo", 0)],
+)
+def test_the_time_to_join_is_a_tenth_of_the_games_and_ten_minutes_at_most(
+    preset: str, mode: Mode, minutes: int
+) -> None:
+    assert joining_ms(settings_for(preset, mode)) == minutes * 60_000
 
 
 def test_a_team_ends_when_the_shared_tries_are_used() -> None:

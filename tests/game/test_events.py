@@ -10,6 +10,7 @@ from codemojex.game.events import (
     Event,
     EventVersionError,
     GameClosed,
+    GameExhausted,
     GameOpened,
     GameSettled,
     GuessScored,
@@ -26,6 +27,7 @@ def whole_game() -> list[Event]:
     late, early = game.accepted(ADA), game.accepted(BORIS)
     events: list[Event] = [game.opened(), late, early, game.scored(late, "0132"), game.scored(early, "0123")]
     void = game.accepted(ADA)
+    events.append(GameExhausted(3, 1_000))
     events += [game.cracked(early), void, game.refused(void), game.closed("cracked", 2, BORIS)]
     return [*events, GameSettled(fold(events).final_standings())]
 
@@ -68,6 +70,7 @@ def test_every_kind_of_the_design_exists() -> None:
         "guess.scored",
         "guess.refused",
         "game.cracked",
+        "game.exhausted",
         "game.closed",
         "game.settled",
     }

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codemojex.game.events import Event, GameSettled, GuessAccepted, GuessScored, UnknownEvent, event_from
+from codemojex.game.events import (
+    Event,
+    GameExhausted,
+    GameSettled,
+    GuessAccepted,
+    GuessScored,
+    UnknownEvent,
+    event_from,
+)
 from codemojex.game.fold import FoldError, GameState, fold
 from codemojex.game.presets import MODES, settings_for
 from tests.game.games import ADA, BORIS, CHEN, NAMES, Game
@@ -25,6 +33,8 @@ def played(mode: str, guesses: list[tuple[str, str]]) -> tuple[Game, list[Event]
         events += [accepted, game.scored(accepted, digits)]
         if digits == game.hidden:
             events.append(game.cracked(accepted))
+        if accepted.seq % 2:
+            events.append(GameExhausted(accepted.seq, 1_000 * accepted.seq))
     state = fold(events)
     events.append(game.closed("cracked" if state.winner else "ended", state.cut, state.winner))
     return game, [*events, GameSettled(fold(events).final_standings())]
@@ -167,6 +177,19 @@ def test_an_event_of_an_unknown_kind_changes_nothing() -> None:
 def test_questions_about_a_game_that_is_not_opened_say_so() -> None:
     with pytest.raises(FoldError, match=r"no game\.opened"):
         _ = GameState().settings
+
+
+def test_a_game_whose_players_are_out_of_tries_tells_when_it_ends_until_somebody_joins() -> None:
+    game = Game(settings_for("quick", tries=1))
+    events = [game.opened(), *game.guess(ADA, "4567"), GameExhausted(1, 9_000)]
+    assert fold(events[:-1]).ends_ms is None
+    assert fold(events).ends_ms == 9_000
+    joined = fold(events).apply(game.accepted(BORIS))
+    assert joined.ends_ms is None
+    again = joined.apply(GameExhausted(2, 20_000))
+    assert again.ends_ms == 20_000
+    assert again.apply(GameExhausted(1, 9_000)) == again
+    assert again.apply(game.closed("out_of_tries")).ends_ms is None
 
 
 def test_history_lists_a_players_guesses_in_order() -> None:

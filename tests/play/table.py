@@ -114,6 +114,20 @@ class GameTable:
             replies += [getattr(verdict, "reply", None) for verdict in await self.settle(jobs)]
         raise AssertionError("the queue never becomes empty")
 
+    async def look_again(self, game: Snapshot) -> None:
+        """Every look at the game that is ordered for later, but for the deadline, is due now."""
+        schedule = f"emq:{{{self.queue}}}:schedule"
+        deadline = await self.play.bus.execute("HGET", keys.game(self.queue, game.id), "deadline_job")
+        for job in await self.play.bus.execute("ZRANGE", schedule, 0, -1):
+            if job != deadline:
+                await self.play.bus.execute("ZADD", schedule, 1, job)
+
+    async def let_the_joining_end(self, game: Snapshot) -> None:
+        """As if the time for others to join were over."""
+        place = keys.game(self.queue, game.id)
+        assert await self.play.bus.execute("HSET", place, "ends_ms", 1) == 0, "no time to join is running"
+        await self.look_again(game)
+
     async def state(self, game: Snapshot) -> GameState:
         state = await views.view(self.play, game.id)
         assert state is not None

@@ -31,15 +31,59 @@ async def test_race_is_won_by_the_first_crack(table: GameTable) -> None:
     ]
 
 
-async def test_game_ends_when_everybody_is_out_of_tries(table: GameTable) -> None:
+async def test_race_whose_players_are_out_of_tries_waits_for_others_to_join(table: GameTable) -> None:
     game = await table.open(settings_for("quick", "race", tries=2))
     for number in (1, 2):
         for by in ("Ada", "Boris"):
             await table.guess(game, by, await table.wrong(game, number))
             await table.work()
-    events = await table.events(game)
-    [closed] = [event for event in events if isinstance(event, GameClosed)]
+    state = await table.state(game)
+    assert state.exhausted is not None
+    assert (state.phase, state.exhausted.seq) == ("live", 4)
+    assert state.ends_ms is not None
+    assert state.ends_ms - game.opened_ms >= 60_000, "a tenth of ten minutes"
+    await table.look_again(game)
+    assert await table.work() == [b"early"], "the time to join is not over"
+    await table.let_the_joining_end(game)
+    await table.work()
+    [closed] = [event for event in await table.events(game) if isinstance(event, GameClosed)]
     assert (closed.reason, closed.winner, closed.cut) == ("out_of_tries", None, None)
+    assert (await table.state(game)).phase == "settled"
+
+
+async def test_newcomer_keeps_the_race_open_and_begins_the_time_to_join_anew(table: GameTable) -> None:
+    game = await table.open(settings_for("quick", "race", tries=2))
+    for number in (1, 2):
+        await table.guess(game, "Ada", await table.wrong(game, number))
+    await table.work()
+    await table.let_the_joining_end(game)
+    await table.guess(game, "Chen", await table.wrong(game))
+    assert (await table.state(game)).ends_ms is None
+    await table.look_again(game)
+    await table.work()
+    assert (await table.state(game)).phase == "live", "the look that was ordered before closes nothing"
+    await table.guess(game, "Chen", await table.wrong(game, 3))
+    await table.work()
+    state = await table.state(game)
+    assert state.exhausted is not None
+    assert (state.exhausted.seq, state.phase) == (4, "live")
+    await table.let_the_joining_end(game)
+    await table.work()
+    state = await table.state(game)
+    assert state.closed is not None
+    assert state.closed.reason == "out_of_tries"
+    assert repr(fold(await table.events(game))) == repr(state)
+
+
+async def test_look_that_comes_while_a_second_time_to_join_runs_is_ordered_again(table: GameTable) -> None:
+    game = await table.open(settings_for("quick", "race", tries=1))
+    for by in ("Ada", "Boris"):  # the second ordered nothing: the look of the first is still scheduled
+        await table.guess(game, by, await table.wrong(game))
+        await table.work()
+    await table.look_again(game)
+    assert await table.work() == [b"early"]
+    await table.let_the_joining_end(game)
+    await table.work()
     assert (await table.state(game)).phase == "settled"
 
 

@@ -39,6 +39,14 @@ async def test_text_is_said_once_per_key(table: GameTable) -> None:
     assert not await outbound.say(table.play, 7, None, "<b>Hi</b>", key="u1-1")
 
 
+async def test_text_with_a_window_is_said_again_behind_it(table: GameTable) -> None:
+    end = time.monotonic() + 10
+    assert await outbound.say(table.play, 7, None, "Hi", key="k", window_ms=50)
+    while not await outbound.say(table.play, 7, None, "Hi", key="k", window_ms=50):
+        assert time.monotonic() < end
+        await asyncio.sleep(0.02)
+
+
 async def test_everything_for_a_chat_shares_its_lane(table: GameTable) -> None:
     await outbound.say(table.play, 7, None, "a", key="a")
     await outbound.say(table.play, 8, None, "b", key="b")

@@ -43,7 +43,7 @@ async def test_crowd_and_dying_workers_give_the_game_that_the_order_of_submissio
     table: GameTable, seed: int
 ) -> None:
     chance = random.Random(seed)
-    game = await table.open(settings_for("quick", "race", tries=4))
+    game = await table.open(settings_for("quick", "race", tries=4, duration_s=100))
     secret = await table.secret(game)
     crowd = [await players.player_for(table.play, 5_000 + i, f"P{i}", "en") for i in range(PEOPLE)]
     accepted: dict[int, tuple[Player, tuple[str, ...]]] = {}

@@ -83,10 +83,11 @@ class People:
         thread_id: int | None = None,
         reply_to: int | None = None,
         anonymous: bool | None = None,
+        forwarded: bool | None = None,
     ) -> Json:
-        """Write; returns the message."""
+        """Write, or forward; returns the message."""
         where = {"user_id": user_id, "chat_id": chat_id, "thread_id": thread_id, "reply_to": reply_to}
-        return await self.post("send", text=text, anonymous=anonymous, **where)
+        return await self.post("send", text=text, anonymous=anonymous, forwarded=forwarded, **where)
 
     async def edit(self, user_id: int, chat_id: int, message_id: int, text: str) -> Json:
         """Edit an own message."""

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 LETTERS = {"G": solver.HIT, "Y": solver.NEAR, "-": solver.MISS}
 QUICK_TRIES = 8
 CLASSIC_TRIES = 12  # what shall not be cracked is classic: one guess in 665,280 is right
-HASTY_S = 20
+HASTY_S = 25
 
 
 def counted(game: Game, result: Result) -> list[tuple[str, str]]:
@@ -132,7 +132,7 @@ def hasty() -> Iterator[Product]:
 async def test_a_race_is_cracked_from_what_its_board_shows(company: Company, store: Store) -> None:
     people, group = company.people, company.group
     game, rows = await company.play_a_round(company.ada, "/play quick")
-    await game.board("Quick · race – 4 of 8 emojis", "Type 4 emojis")
+    await game.board("Quick · race – 4 of 8 emojis", "Reply with 4 emojis")
     assert len(game.palette) == 8
     asked = await people.send(company.boris, group, "/verify")
     live = await says(people, group, "fingerprint of the code", after=asked["message_id"])
@@ -205,15 +205,18 @@ async def until_out_of_tries(store: Store, game: Game, turns: Sequence[tuple[int
 
 async def test_games_end_when_all_tries_are_used_up(company: Company, store: Store) -> None:
     # A blind guess is right once in 665,280 times; three tries each.
-    race = await company.play(company.ada, company.group, "/play blind")
     team = await company.play(company.chen, await company.another_group(), "/play blind team")
     solo = await company.play(company.dora, company.dora, "/play blind")
-    for (who, name), start in zip(company.three, (0, 2, 4), strict=True):
-        await race.guess(who, name, race.palette[start : start + 6][::-1])
-    _, rows = await race.scored()
-    assert [row.signs for row in rows] == ["·"] * 3
+    race = await company.play(company.ada, company.group, "/play blind")
+    for _ in range(3):
+        await race.guess(company.boris, "Boris", race.palette[len(race.played) :][:6])
+    waiting = await race.board("Everybody who plays is out of tries", "unless somebody joins.")
+    assert [row.signs for row in solver.rows(waiting)] == ["·"] * 3
+    await race.guess(company.chen, "Chen", race.palette[4:10])
+    assert "unless somebody joins" not in await race.board("Chen 1: " + race.palette[4:10])
+    await company.people.send(company.ada, company.group, "/end")
+    assert_table(race, await race.result("The game was ended."), 3)
     async with asyncio.TaskGroup() as games:
-        games.create_task(until_out_of_tries(store, race, [*company.three, *company.three]))
         games.create_task(until_out_of_tries(store, team, company.three, team=True))
         games.create_task(until_out_of_tries(store, solo, [(company.dora, "Dora")] * 3))
 
@@ -282,6 +285,8 @@ async def test_a_composer_serves_its_owner_only(company: Company, store: Store, 
     _, rows = await game.scored()
     own = await says(people, boris, "Your guess for The Den", "Tries left: 11", rows[0].signs)
     assert own["message_id"] == composer["message_id"]
+    await game.guess(company.ada, "Ada", game.palette[2:8])
+    await says(people, boris, "Your guess for The Den", "Ada 1:", "Tries left: 11")
     copy = await send_as_bot(product, chat_id=group, text="a copy", reply_markup=own["reply_markup"])
     for button in buttons(own):
         answer = await people.press(company.ada, group, copy["message_id"], button["callback_data"])
@@ -289,9 +294,11 @@ async def test_a_composer_serves_its_owner_only(company: Company, store: Store, 
         assert answer["text"] == "This button is not for you. Write to me in private to play."
     await people.send(company.ada, group, "/end")
     result = await game.result("The game was ended.")
-    assert game.played == [("Boris", game.palette[1:7])]
-    over = await says(people, boris, "Your guess for The Den", "▫️ ▫️ ▫️ ▫️ ▫️ ▫️")
-    assert over["message_id"] == composer["message_id"]
+    assert game.played == [("Boris", game.palette[1:7]), ("Ada", game.palette[2:8])]
+    over = await says(
+        people, boris, "Your guess for The Den", "Ada 1:", "Boris 1:", "🏁", f"The code was {result.code}"
+    )
+    assert (over["message_id"], buttons(over)) == (composer["message_id"], [])
     await assert_revealed(game, result)
     assert await game.kept_its_secret(result, boris)
     await assert_archived(store, game, result, "ended", CLASSIC_TRIES)
@@ -301,6 +308,7 @@ async def test_games_end_at_their_deadline(hasty: Product) -> None:
     async with People(hasty.url) as people:
         store = await open_store(hasty.database)
         company = await Company.gather(people)
+        race = await company.play(company.chen, await company.another_group(), "/play blind")
         games = [
             await company.play(company.ada, company.group, "/play classic"),
             await company.play(company.boris, await company.another_group(), "/play classic team"),
@@ -308,6 +316,7 @@ async def test_games_end_at_their_deadline(hasty: Product) -> None:
         ]
         for game, (who, name) in zip(games, [*company.three[:2], (company.dora, "Dora")], strict=True):
             await game.guess(who, name, game.palette[:6])
+        await until_out_of_tries(store, race, company.three * 3)
         for game in games:
             result = await game.result("Time is up, the code stayed secret.")
             team = game is games[1]

@@ -24,7 +24,7 @@ help =
 
     <b>End</b>
     /end – for whoever started the game, and for admins
-    /vote_end – everybody can vote
+    /vote_end – in a group everybody can vote
 
     /verify checks that I did not cheat. /rules explains the points.
 rules =
@@ -62,6 +62,7 @@ mode-name = { $mode ->
 play-unknown =
     I do not know “{ $word }”. Try <code>/play quick</code>, <code>classic</code>, <code>expert</code> or <code>blind</code>, in a group with <code>race</code> or <code>team</code>. Emoji sets: { $sets }.
 play-solo-here = Solo games are for our private chat. Here it is <i>race</i> or <i>team</i>.
+play-alone = Here you play alone; <i>race</i> and <i>team</i> are for groups. Add me to one and say /play there.
 play-already = A game is on already. Here is its board; /end or /vote_end stops it.
 play-privacy = ℹ️ Plain messages are hidden from me in this group. Guess with /guess, reply to my board, or use the button under it. An admin can change that by making me an admin.
 as-yourself = I cannot tell who you are while you write anonymously. Please write as yourself.
@@ -94,8 +95,9 @@ board-tries-left = Tries left: { $tries }
 board-no-guesses = No guess yet. Who dares?
 board-nobody = Nobody has guessed.
 board-moved = ⤵️ This goes on further down.
-board-how = Type { $length } emojis or tap the button below.
+board-how = Reply with { $length } emojis or tap the button below.
 board-how-solo = Tap the emojis below or type { $length } of them.
+board-exhausted = ⌛ Everybody who plays is out of tries. I tell the code at { $ends }, unless somebody joins.
 board-sealing = 🔓 <b>{ $name }</b> has cracked it! Earlier guesses are still being counted …
 board-draft = ✏️ { $slots }
 board-over = 🏁 { $ending }
@@ -138,6 +140,11 @@ guess-length = The code has { $length ->
         [one] { $length } emoji
        *[other] { $length } emojis
     }, you sent { $count }.
+guess-length-pinned = The code has { $length } emojis and { $pinned ->
+        [one] one is pinned
+       *[other] { $pinned } are pinned
+    }: send the other { $free }, or all { $length }. You sent { $count }.
+guess-burst = One guess a message, please: { $length } emojis. You sent { $count }, and none of them counted.
 guess-repeated = { $token } stands there twice. Every emoji counts once.
 refused-closed = This game is over. /play starts a new one.
 refused-late = Too late: the code is cracked.
@@ -146,6 +153,7 @@ refused-cooldown = Slow down a little: { $seconds } s.
 refused-gone = I do not find this game any more. /play starts a new one.
 refused-busy = Too many guesses are waiting. Try again in a moment.
 text-unknown = I understand emojis and commands. /help shows them.
+text-copied = Forwarded messages are no guesses. Type your own, or copy the emojis.
 
 ## History, locks, verification
 
@@ -154,7 +162,8 @@ history-none = You have not guessed in this game yet.
 history-left = Tries left: { $tries }
 history-none-toast = You have not guessed in this game yet.
 lock-how = Pin an emoji like this: <code>/lock 1 { $example }</code>
-lock-place = There is no place { $place } in this code, choose 1 to { $length }.
+lock-place = This code has the places 1 to { $length }.
+lock-none = 📌 Nothing is pinned.
 lock-done = 📌 { $slots }
 unlock-how = Name the place: <code>/unlock 1</code>, or <code>/unlock all</code>.
 verify-live =
@@ -177,6 +186,7 @@ verify-how =
 
 end-rights = Only who started the game and admins can end it. /vote_end is for everybody.
 vote-count = 🗳 { $count } of { $needed } votes to end the game.
+vote-solo = This game is yours alone: /end ends it.
 vote-toast = Vote counted: { $count } of { $needed }.
 vote-done-toast = The vote has ended the game.
 

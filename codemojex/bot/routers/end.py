@@ -49,8 +49,14 @@ async def vote_end(message: Message, desk: Desk, request: str) -> None:
     if game is None:
         await scene.say(scene.words("no-game"))
         return
+    if game.settings.mode == "solo":
+        await scene.say(scene.words("vote-solo"))
+        return
     vote = await closing.vote_end(desk.play, game, scene.player)
     if isinstance(vote, NotEnded):
         await scene.say(scene.words("no-game"))
     elif not vote.closed:
-        await scene.say(scene.words("vote-count", count=vote.count, needed=vote.needed))
+        # One word for each voter: saying it again while the vote counts changes nothing that others must read.
+        text = scene.words("vote-count", count=vote.count, needed=vote.needed)
+        once = f"{game.id}-{scene.player.id}-vote"
+        await scene.say(text, once=once, window_ms=desk.play.options.vote_window_ms)

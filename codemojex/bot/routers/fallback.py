@@ -6,8 +6,10 @@ from aiogram import Bot, Router
 from aiogram.types import CallbackQuery, Message
 
 from codemojex.bot.answers import answer
-from codemojex.bot.filters import InPrivate
+from codemojex.bot.filters import InPrivate, is_copy
 from codemojex.bot.scene import Desk, of_message
+
+COPIED_AGAIN_MS = 15_000
 
 
 def build() -> Router:
@@ -19,8 +21,13 @@ def build() -> Router:
 
 
 async def unknown_text(message: Message, desk: Desk, request: str) -> None:
-    """Words in private."""
-    if scene := await of_message(desk, request, message):
+    """Words in private; or a copy of somebody's, several of which are told apart only once."""
+    scene = await of_message(desk, request, message)
+    if scene is None:
+        return
+    if is_copy(message):
+        await scene.say(scene.words("text-copied"), once=f"{scene.player.id}-copied", window_ms=COPIED_AGAIN_MS)
+    else:
         await scene.say(scene.words("text-unknown"))
 
 

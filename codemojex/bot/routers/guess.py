@@ -35,10 +35,10 @@ async def typed(message: Message, desk: Desk, request: str) -> None:
         if scene.private:
             await scene.say(scene.words("no-game"))
         return
-    found = await _read(scene, game, message.text or "")
-    if not scene.private and not _meant(found, game.settings):
-        return
-    await _take(scene, game, found)
+    locks = await _locks(scene, game)
+    found = _read(game, message.text or "", locks)
+    if scene.private or _meant(found, game.settings):
+        await _take(scene, game, found, len(locks))
 
 
 async def ordered(message: Message, desk: Desk, request: str, args: str) -> None:
@@ -51,18 +51,22 @@ async def ordered(message: Message, desk: Desk, request: str, args: str) -> None
     if game is None:
         await scene.say(scene.words("no-game"))
         return
-    await _take(scene, game, await _read(scene, game, args))
+    locks = await _locks(scene, game)
+    await _take(scene, game, _read(game, args, locks), len(locks))
 
 
-async def _read(scene: Scene, game: Snapshot, text: str) -> Parsed:
+async def _locks(scene: Scene, game: Snapshot) -> dict[int, str]:
     session = await scene.session()
-    locks = pins(session.locks, game.settings) if session.game == game.id else {}
+    return pins(session.locks, game.settings) if session.game == game.id else {}
+
+
+def _read(game: Snapshot, text: str, locks: dict[int, str]) -> Parsed:
     return emoji.parse_guess(text, game.settings.palette, game.settings.length, locks)
 
 
-async def _take(scene: Scene, game: Snapshot, found: Parsed) -> None:
+async def _take(scene: Scene, game: Snapshot, found: Parsed, pinned: int) -> None:
     if not isinstance(found, Guess):
-        await scene.say(_complaint(scene, found, game.settings))
+        await scene.say(_complaint(scene, found, game.settings, pinned))
         return
     accepted = await hand_in(scene, game, found.tokens)
     if accepted is not None:
@@ -75,16 +79,21 @@ def _meant(found: Parsed, settings: GameSettings) -> bool:
         case Guess() | Repeated():
             return True
         case WrongLength(n):
-            return 2 <= n <= settings.length + 2
+            return 2 <= n <= settings.length + 2 or n % settings.length == 0
         case _:
             return False
 
 
-def _complaint(scene: Scene, found: Parsed, settings: GameSettings) -> Html:
+def _complaint(scene: Scene, found: Parsed, settings: GameSettings, pinned: int) -> Html:
     words = scene.words
     match found:
         case Unknown(cluster):
             return words("guess-unknown", cluster=cluster, palette="".join(settings.palette))
+        case WrongLength(n) if n >= 2 * settings.length:
+            return words("guess-burst", length=settings.length, count=n)
+        case WrongLength(n) if pinned:
+            free = settings.length - pinned
+            return words("guess-length-pinned", length=settings.length, pinned=pinned, free=free, count=n)
         case WrongLength(n):
             return words("guess-length", length=settings.length, count=n)
         case Repeated(token):

@@ -8,11 +8,12 @@ from aiogram import Router
 from aiogram.types import Message
 
 from codemojex.bot.anonymous import tell_anonymous
-from codemojex.bot.drafts import kept, pins, shown
+from codemojex.bot.drafts import pins, shown
 from codemojex.bot.filters import Order
 from codemojex.bot.handing_in import refresh_composer
 from codemojex.bot.scene import Desk, Scene, of_message
 from codemojex.game import emoji, locks
+from codemojex.game.presets import GameSettings
 from codemojex.play import outbound, sessions
 from codemojex.play.games import Snapshot
 from codemojex.play.sessions import Session
@@ -40,10 +41,9 @@ async def lock(message: Message, desk: Desk, request: str, args: str) -> None:
     elif token is None:
         palette = "".join(settings.palette)
         await scene.say(scene.words("guess-unknown", cluster=cluster.strip()[:16], palette=palette))
-    elif not 1 <= int(place) <= settings.length:
-        await scene.say(scene.words("lock-place", place=place[:9], length=settings.length))
+    elif (at := _place(place, settings)) is None:
+        await scene.say(scene.words("lock-place", length=settings.length))
     else:
-        at = int(place) - 1
         await _change(scene, game, lambda now: locks.pin(now, at, token, settings.length))
 
 
@@ -55,11 +55,17 @@ async def unlock(message: Message, desk: Desk, request: str, args: str) -> None:
     scene, game = found
     if args.lower() == "all":
         await _change(scene, game, locks.unpin)
-    elif args.isdecimal():
-        at = int(args) - 1
-        await _change(scene, game, lambda now: locks.unpin(now, at))
-    else:
+    elif not args.isdecimal():
         await scene.say(scene.words("unlock-how"))
+    elif (at := _place(args, game.settings)) is None:
+        await scene.say(scene.words("lock-place", length=game.settings.length))
+    else:
+        await _change(scene, game, lambda now: locks.unpin(now, at))
+
+
+def _place(digits: str, settings: GameSettings) -> int | None:
+    """The place counted from 0; None for one that the code does not have."""
+    return int(digits) - 1 if len(digits) < 4 and 1 <= int(digits) <= settings.length else None
 
 
 async def _scene_and_game(message: Message, desk: Desk, request: str) -> tuple[Scene, Snapshot] | None:
@@ -81,8 +87,10 @@ async def _change(scene: Scene, game: Snapshot, change: Callable[[dict[int, str]
 
     session = await sessions.update(scene.play, scene.session_id, changed)
     pinned = pins(session.locks, game.settings)
-    draft = kept(session.draft, pinned, game.settings)
-    await scene.say(scene.words("lock-done", slots=shown(draft, pinned, game.settings.length)))
+    if pinned:
+        await scene.say(scene.words("lock-done", slots=shown((), pinned, game.settings.length)))
+    else:
+        await scene.say(scene.words("lock-none"))
     if scene.private and game.room == scene.room.id:
         await outbound.board(scene.play, game)
     elif scene.private:

@@ -72,6 +72,8 @@ async def start_game(message: Message, bot: Bot, desk: Desk, request: str, args:
         await scene.say(scene.words("play-solo-here"))
     elif not await _open(scene, settings):
         await scene.say(scene.words("play-already"))
+    elif scene.private and {"race", "team"} & set(args.lower().split()):
+        await scene.say(scene.words("play-alone"))
     elif not scene.private and not desk.me.reads_all and not await is_admin(bot, scene.room.chat_id, desk.me.user_id):
         await scene.say(scene.words("play-privacy"), once=f"{scene.room.id}-privacy")
 

@@ -24,7 +24,10 @@ if redis.call('ZCARD', OUTSTANDING) >= tonumber(ARGV[10]) then return {'busy', 0
 
 local try, seq = used + 1, redis.call('HINCRBY', GAME, 'seq', 1)
 local numbers = ',"seq":' .. seq .. ',"try":' .. try .. '}'
-if used == 0 then redis.call('HINCRBY', GAME, 'players', 1) end
+if used == 0 then
+  redis.call('HINCRBY', GAME, 'players', 1)
+  redis.call('HDEL', GAME, 'ends_ms') -- somebody has joined
+end
 if try == limit then redis.call('HINCRBY', GAME, 'exhausted', 1) end
 redis.call('HSET', TRIES, ARGV[2], try)
 if cooldown > 0 then redis.call('HSET', TRIES, 'at:' .. ARGV[1], string.format('%.0f', now)) end

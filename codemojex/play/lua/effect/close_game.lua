@@ -1,13 +1,22 @@
---- close_game: stop a game at its deadline; look again at a stopped one until it is closed
+--- close_game: stop a game at its deadline; close one that nobody has joined any more; look again at a stopped one until
+---   it is closed
 --- Keys: see game_keys
 --- Args: the id of the job that carries this effect
 --- Returns: 'closed', 'waiting' (guesses are still to be scored; it ordered another look), 'early' or 'gone'
 --- Refuses: nothing
 --- Include: closing
-local g = redis.call('HMGET', GAME, 'state', 'deadline_ms', 'seq', 'deadline_job')
+local g = redis.call('HMGET', GAME, 'state', 'deadline_ms', 'seq', 'watch_job', 'ends_ms')
 if not g[1] then return 'gone' end
+-- this job's row is still there, so the other of these two ids carries the next look
+local other = ARGV[1] == g[4] and 'joining_job' or 'watch_job'
 if g[1] == 'open' then
-  if now_ms() < tonumber(g[2]) then return 'early' end
+  local now, ends = now_ms(), tonumber(g[5])
+  if now < tonumber(g[2]) then
+    if not ends then return 'early' end
+    if close_if_done() then return 'closed' end
+    if now < ends then order_later(other, ends - now) end
+    return 'early'
+  end
   begin_closing('deadline', g[3])
 elseif g[1] ~= 'closing' then
   return 'closed'
@@ -23,6 +32,5 @@ for i = 1, #waiting, 2 do
   end
 end
 if close_if_done() then return 'closed' end
--- this job's row is still there, so the other of the two ids carries the next look
-order_later(ARGV[1] == g[4] and 'watch_job' or 'deadline_job', 30000)
+order_later(other, 30000)
 return 'waiting'
