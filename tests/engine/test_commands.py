@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.msgpack import encode as msgpack
 
-from codemojex.engine import cancel, lanes, limits, recovery
+from codemojex.engine import cancel, flows, lanes, limits, recovery
 from codemojex.engine.backoff import Exponential, Fixed
 from codemojex.engine.connector import Arg
 from codemojex.engine.errors import WrongState
@@ -166,24 +166,25 @@ async def test_the_last_hundred_unreadable_entries_are_kept_for_a_week(bench: Be
 
 async def test_an_end_that_waits_in_the_outbox_is_found_and_no_other_is_taken_for_it(bench: Bench) -> None:
     job_id, parent, other = bench.id(), bench.id(), bench.id()
-    spec = msgpack([{"id": job_id, "parent": parent, "parent_queue": "up", "policy": "fp"}])
+    spec = {"id": job_id, "parent": parent, "parent_queue": "up", "policy": "fp"}
+    part = flows._Part(bench.queue, ("up", parent), [spec], [b"payload"])
 
-    async def look() -> bytes:
-        code, holder = await run(bench, "flow_add", spec, 1, b"payload")
-        assert holder.decode() == job_id
+    async def look() -> str:
+        code, holder, *_ = await flows._send(bench.bus, part, look=True)
+        assert holder == job_id
         return code
 
-    assert await look() == b"absent"
+    assert await look() == "absent"
     filler = f"up\0{parent}\0{other}\0result"
     for end in (f"up\0{parent}\0{job_id}\0result", f"\0fail\0up\0{parent}\0{job_id}\0fp\0why"):
         for before in (0, 499, 500, 1500):  # entries are read in portions
             await bench.raw("DEL", "flow:outbox")
             await bench.raw("RPUSH", "flow:outbox", *[filler] * (before + 2))
-            assert await look() == b"absent"
+            assert await look() == "absent"
             await bench.raw("LSET", "flow:outbox", before, end)
-            assert await look() == b"settled", (before, end)
+            assert await look() == "settled", (before, end)
     await bench.raw("RPUSH", "flow:outbox", *[filler] * (10_000 - 1502))
-    assert await look() == b"settled"
+    assert await look() == "settled"
     await bench.raw("RPUSH", "flow:outbox", filler)
     with pytest.raises(WrongState, match="too long to look through"):
         await look()
@@ -192,8 +193,7 @@ async def test_an_end_that_waits_in_the_outbox_is_found_and_no_other_is_taken_fo
 async def test_nothing_is_told_after_the_first_error(bench: Bench) -> None:
     first, second, children = bench.id(), bench.id(), [bench.id() for _ in range(3)]
     for parent in (first, second):
-        spec = msgpack([{"id": parent, "children": 2}])
-        assert (await run(bench, "flow_add", spec, 0, b"payload"))[0] == b"added"
+        assert (await run(bench, "admit_many", msgpack([{"id": parent, "children": 2}]), b"payload"))[0] == b"held"
     await bench.raw("SET", f"job:{second}:processed", "no hash")
     told = [("done", first, children[0], "", "r"), ("done", second, children[1], "", "r"),
             ("fail", first, children[2], "id", "e")]  # fmt: skip
