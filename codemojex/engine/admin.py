@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import ids, keyspace, registry
+from . import ids, keyspace, outbox, registry
 from .connector import Connector
 from .errors import InvalidValue
 from .jobs import MAX_LAST_MS, MAX_PAYLOAD
@@ -15,6 +15,7 @@ from .scripts import ENGINE
 
 _STEP = 500
 _MOST = 1_000_000_000
+_OUTBOX_ONLY = 2  # of the obliterate script
 
 
 async def pause(bus: Connector, queue: str) -> None:
@@ -45,15 +46,20 @@ async def drain(bus: Connector, queue: str, *, include_schedule: bool = False, l
 async def obliterate(bus: Connector, queue: str, *, force: bool = False, budget: int = 1000) -> bool:
     """Delete the whole paused queue except its streams; True when nothing is left, else call again.
 
-    At most `budget` jobs per call. Raises WrongState when the queue is not paused, or when jobs are in flight
-    without `force`.
+    At most `budget` jobs per call. Parents in other queues hear that their children were removed, and what their
+    children ended with before. Raises WrongState when the queue is not paused, or when jobs are in flight without
+    `force`.
     """
     if not 1 <= budget <= 5000:
         raise InvalidValue(f"budget={budget} is out of range: use 1 to 5000")
-    done = await bus.run(ENGINE.script("obliterate"), (_prefix(queue),), (int(force), budget)) == 0
-    if done:
+    script, keys, args = ENGINE.script("obliterate"), (_prefix(queue),), (int(force), budget)
+    left = await bus.run(script, keys, args)
+    if left == _OUTBOX_ONLY:
+        await outbox.deliver(bus, queue, _STEP)
+        left = await bus.run(script, keys, args)
+    if left == 0:
         await registry.forget(bus, queue)
-    return done
+    return left == 0
 
 
 async def get_job(bus: Connector, queue: str, job_id: str) -> Mapping[str, bytes] | None:

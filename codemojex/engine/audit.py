@@ -15,6 +15,7 @@ from .connector import Arg, Connector
 from .scripts import ENGINE
 
 _PORTION = 500
+_SETS = ("active", "schedule", "dead", "pending", "parents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ async def audit(bus: Connector, queue: str, *, repair: bool = False) -> list[Vio
     seen = set(rows)
     for portion in _portions(rows):
         await look("audit_jobs", "", *portion)
-    for lane, key in [("", space.key(name)) for name in ("active", "schedule", "dead", "pending")] + backlogs:
+    for lane, key in [("", space.key(name)) for name in _SETS] + backlogs:
         async for members in _members(bus, key):
             fresh = [i for i in members if i not in seen]
             if fresh:

@@ -37,7 +37,7 @@ QUEUE = (
         "hash",
         "the row: `state`, `attempts` (the token), `payload`; when used `group`, `last_error`, `progress`, `stalled`, "
         "`parent`, `parent_queue`, `parent_policy`, `lock`; ours when used `failures`, `max_attempts`, `backoff`, "
-        "`timeout_ms`, `expires_at`, `dedup`, `dedup_ms`, `cancel`, `children`, `trace`, `lapsed`",
+        "`timeout_ms`, `expires_at`, `dedup`, `dedup_ms`, `cancel`, `children`, `trace`, `lapsed`, `flow`",
         "until its job completes or is removed",
     ),
     Family("job:<id>:logs", "list", "log lines, oldest first", "a week after its last line, or until removal"),
@@ -46,6 +46,7 @@ QUEUE = (
     Family("job:<id>:processed", "hash", "a flow's parent: child to result, or to itself", _WITH_JOB),
     Family("job:<id>:failed", "hash", "a flow's parent: child to the error that was the parent's death", _WITH_JOB),
     Family("job:<id>:unsuccessful", "hash", "a flow's parent: child to its ignored error", _WITH_JOB),
+    Family("job:<id>:part", "string", "a flow's part: the life of the parent it was added for", "an hour", ours=True),
     Family("pending", "zset", "the flat backlog: job id, score 0, so in the order of minting"),
     Family("active", "zset", "jobs in flight, flat and of lanes; score: the lease's end, server ms"),
     Family("schedule", "zset", "jobs that wait for a time; score: due, ms"),
@@ -87,6 +88,7 @@ QUEUE = (
     Family("defaulted", "set", "lanes whose ceiling is the default", "until the lane is idle", ours=True),
     Family("credit", "string", "a weighted turn that was cut short: `lane:jobs left`", "a minute", ours=True),
     Family("turns", "string", "turns of lanes since flat work had its own", "an hour", ours=True),
+    Family("parents", "zset", "parents that wait for children; score: since, ms", ours=True),
     Family("flow:sent", "string", "entries ever taken off the outbox", _SETTING, ours=True),
     Family("flow:rejected", "list", "outbox entries that nobody can read, the last 100", "a week", ours=True),
     Family("stream:<stream>:quarantine", "stream", "poison entries with error and fields", "30 days", ours=True),

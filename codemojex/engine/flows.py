@@ -81,12 +81,12 @@ async def add(bus: Connector, queue: str, flow: Flow) -> Added | Duplicate:
     id that another job has.
     """
     part = _plan(queue, flow)
-    code, job_id = await _send(bus, part)
+    code, job_id, life = await _send(bus, part)
     added = code == "added"
     if not added and (code != "duplicate" or job_id != flow.job.id):
         return Duplicate(job_id, conflict=code != "duplicate")
     for below in part.parts:
-        added = await _add_below(bus, below, fresh=code == "added") or added
+        added = await _add_below(bus, below, life) or added
     return _ids(flow) if added else Duplicate(job_id)
 
 
@@ -164,6 +164,7 @@ def _walk(flow: Flow, part: _Part, parent: tuple[str, str] | None, depth: int, s
         if (child.queue or part.queue) != part.queue:
             below = _Part(child.queue or part.queue, here)
             part.parts.append(below)
+            spec["flow"] = True
         _walk(child, below, here, depth + 1, seen)
 
 
@@ -171,23 +172,24 @@ def _size(part: _Part) -> int:
     return sum(len(payload) for payload in part.payloads) + sum(_size(below) for below in part.parts)
 
 
-async def _add_below(bus: Connector, part: _Part, *, fresh: bool) -> bool:
+async def _add_below(bus: Connector, part: _Part, life: str) -> bool:
     """Add a part whose parent is held, and the parts below it; whether anything was written.
 
-    Unless its parent is `fresh`, the part may have been added before, and ended: it is added only when its row is gone,
-    its end does not wait in the outbox, and the parent, asked after both, has heard nothing of it.
+    `life`: of the parent, when this call has just added it. Otherwise the part may have been added before, and ended:
+    it is added only when its row is gone, its end does not wait in the outbox, and the parent, asked after both, has
+    heard nothing of it and says which life it is in. Of several calls that come so far, one adds the part.
     """
     assert part.parent is not None
-    first = str(part.specs[0]["id"])
-    code, found = "absent", first
-    if not fresh:
-        code, found = await _send(bus, part, look=True)
-    if code == "absent" and not fresh:
+    code, found, born = "absent", str(part.specs[0]["id"]), ""
+    if not life:
+        code, found, _ = await _send(bus, part, look=True)
+    if code == "absent" and not life:
         prefix = keyspace.of(part.parent[0]).prefix
-        if not await bus.run(ENGINE.script("flow_missing"), (prefix,), (part.parent[1], first)):
+        life = (await bus.run(ENGINE.script("flow_missing"), (prefix,), (part.parent[1], found))).decode()
+        if not life:
             return False
     if code == "absent":
-        code, found = await _send(bus, part)
+        code, found, born = await _send(bus, part, life=life)
     if code == "taken":
         raise WrongState(
             f"EMQSTATE {found} is another job of queue {part.queue!r}: {part.parent[1]} stays held; "
@@ -196,16 +198,16 @@ async def _add_below(bus: Connector, part: _Part, *, fresh: bool) -> bool:
     added = code == "added"
     if code != "settled":
         for below in part.parts:
-            added = await _add_below(bus, below, fresh=code == "added") or added
+            added = await _add_below(bus, below, born) or added
     return added
 
 
-async def _send(bus: Connector, part: _Part, *, look: bool = False) -> tuple[str, str]:
-    args: list[Arg] = [msgspec.msgpack.encode(part.specs), int(look), *part.payloads]
-    code, job_id = await bus.run(ENGINE.script("flow_add"), (keyspace.of(part.queue).prefix,), args)
+async def _send(bus: Connector, part: _Part, *, look: bool = False, life: str = "") -> tuple[str, str, str]:
+    args: list[Arg] = [msgspec.msgpack.encode(part.specs), int(look), life, *part.payloads]
+    code, job_id, *born = await bus.run(ENGINE.script("flow_add"), (keyspace.of(part.queue).prefix,), args)
     if code == b"added":
         await registry.note(bus, part.queue)
-    return code.decode(), job_id.decode()
+    return code.decode(), job_id.decode(), born[0].decode() if born else ""
 
 
 def _ids(flow: Flow) -> Added:

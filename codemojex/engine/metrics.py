@@ -24,7 +24,10 @@ _TOTALS = ("completed", "failed")
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """A snapshot. `pending` counts flat and lane jobs; ages are None when nothing waits."""
+    """A snapshot. `pending` counts flat and lane jobs; ages are None when nothing waits.
+
+    `outbox`: ends of children that parents in other queues have not heard of; `parents`: jobs that wait for children.
+    """
 
     pending: int
     flat: int
@@ -42,6 +45,9 @@ class Counts:
     oldest_age_ms: int | None
     overdue_ms: int
     paused: bool
+    outbox: int = 0
+    parents: int = 0
+    oldest_parent_age_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +171,9 @@ async def _count(bus: Connector, queue: str) -> tuple[Counts, list[LaneDepth]]:
         head,
         lease,
         stopped,
+        untold,
+        parents,
+        since,
     ) = await bus.run(script, keys)
     backlogs = zip(known, await _backlogs(bus, queue, known[:MAX_LANES]), strict=False)
     waiting = [LaneDepth(lane, depth, _age_ms(now, oldest)) for lane, (depth, oldest) in backlogs if depth]
@@ -188,6 +197,9 @@ async def _count(bus: Connector, queue: str) -> tuple[Counts, list[LaneDepth]]:
         oldest_age_ms=max(ages, default=None),
         overdue_ms=max(0, now - int(lease)) if lease else 0,
         paused=stopped == 1,
+        outbox=untold,
+        parents=parents,
+        oldest_parent_age_ms=max(0, now - int(since)) if since else None,
     )
     return counted, waiting
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codemojex.engine import admin, flows, keyspace, outbox, recovery, registry
-from codemojex.engine.connector import Connector
-from codemojex.engine.errors import EngineError, InvalidValue, ServerFull, WrongKind, WrongState
+from codemojex.engine import admin, cancel, flows, keyspace, metrics, outbox, recovery, registry
+from codemojex.engine.audit import audit
+from codemojex.engine.connector import Arg, Connector
+from codemojex.engine.errors import EngineError, InvalidValue, ServerFull, Unavailable, WrongKind, WrongState
 from codemojex.engine.flows import Added, Delivered, Flow
 from codemojex.engine.ids import Minter
 from codemojex.engine.jobs import Duplicate, NewJob
 from codemojex.engine.outbox import Signal
 from codemojex.engine.outcome import Complete
 from codemojex.engine.pump import Pump
+from codemojex.engine.scripts import Script
 from codemojex.engine.worker import Worker, WorkerOptions
 from tests.support.valkey import ValkeyServer
 
@@ -459,3 +462,155 @@ def test_a_refusal_of_a_flow_is_one_of_the_engine_s_errors() -> None:
     for name in ("FlowTooDeep", "FlowCycle", "WorkCancelled"):
         assert issubclass(getattr(__import__("codemojex.engine.errors", fromlist=[name]), name), EngineError)
     assert keyspace.of("q").part("JOB00000000000", "processed") == "emq:{q}:job:JOB00000000000:processed"
+
+
+# the end of a queue
+
+
+async def test_obliteration_takes_parents_along_whose_children_are_elsewhere(bench: Bench) -> None:
+    other = there(bench, "far")
+    flow = node(bench, node(bench, node(bench), queue=other.queue), node(bench, queue=other.queue))
+    await add(bench, flow)
+    await admin.pause(bench.bus, bench.queue)
+    calls = 1
+    while not await admin.obliterate(bench.bus, bench.queue, budget=1):
+        calls += 1
+        assert calls < 10
+    assert await bench.keys() == {}
+    child = flow.children[1].job.id
+    await end(other, child)
+    assert (await sweep(other), await bench.keys()) == (1, {})  # nobody waits any more, and no ghost is made
+
+
+async def test_parents_elsewhere_hear_what_became_of_the_children_of_an_obliterated_queue(bench: Bench) -> None:
+    other = there(bench, "far")
+    children = [node(bench, queue=other.queue), node(bench, queue=other.queue, ignore=True), node(bench)]
+    parent = (await add(bench, node(bench, *children))).id
+    done, waiting = children[0].job.id, children[1].job.id
+    await end(other, done, Complete(b"result"))
+    await admin.pause(bench.bus, other.queue)
+    assert await admin.obliterate(bench.bus, other.queue)
+    assert await flows.children_values(bench.bus, bench.queue, parent) == {done: b"result"}
+    assert await flows.ignored_failures(bench.bus, bench.queue, parent) == {waiting: "removed"}
+    assert await left(bench, parent) == 1
+    assert set(await other.keys()) == {f"job:{done}:part", f"job:{waiting}:part"}
+    assert other.queue not in await registry.queues(bench.bus)
+
+
+async def test_a_queue_is_not_obliterated_while_a_parent_cannot_be_told(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = there(bench, "far")
+    parent, child = await pair(bench, other)
+    await end(other, child)
+    await admin.pause(bench.bus, other.queue)
+    with monkeypatch.context() as patched:
+
+        async def away(*_: object) -> object:
+            raise Unavailable("the parent's server is away")
+
+        patched.setattr(outbox, "_tell", away)
+        with pytest.raises(Unavailable):
+            await admin.obliterate(bench.bus, other.queue)
+    assert len(await entries(other)) == 1
+    assert await admin.obliterate(bench.bus, other.queue)
+    assert await state(bench, parent) == "pending"
+
+
+# two calls at one moment
+
+
+class Paused(Connector):
+    """A connector that holds back its call of `script` on `queue` until `go`."""
+
+    def __init__(self, bus: Connector, queue: str) -> None:
+        super().__init__(bus._transport)
+        self._prefix = keyspace.of(queue).prefix
+        self.there, self.go = asyncio.Event(), asyncio.Event()
+
+    async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg] = ()) -> Any:
+        if script.name == "flow_add" and keys[0] == self._prefix and args[1] == 0:
+            self.there.set()
+            await self.go.wait()
+        return await super().run(script, keys, args)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("ended", ["child", "parent", "and again"])
+async def test_a_slow_add_never_runs_a_child_again_that_another_add_brought_and_that_ended(
+    bench: Bench, first: bool, ended: str
+) -> None:
+    other = there(bench, "far")
+    siblings = [node(bench)] if ended == "child" else []
+    flow = node(bench, node(bench, queue=other.queue), *siblings)
+    child = flow.children[0].job.id
+    slow = Paused(bench.bus, other.queue)
+    if not first:  # the parent is there, its part is missing: both calls complete the flow
+        broken = Paused(bench.bus, other.queue)
+        call = asyncio.create_task(flows.add(broken, bench.queue, flow))
+        await broken.there.wait()
+        call.cancel()
+    async with asyncio.TaskGroup() as tasks:
+        late = tasks.create_task(flows.add(slow, bench.queue, flow))
+        await asyncio.wait_for(slow.there.wait(), 5)
+        for _ in range(2 if ended == "and again" else 1):
+            await add(bench, flow)
+            await end(other, child)
+            await sweep(other)
+            if ended != "child":
+                await end(bench, flow.job.id)
+        slow.go.set()
+    assert isinstance(late.result(), Added if first else Duplicate)
+    assert await state(other, child) is None
+    assert not (await other.claim()).jobs
+
+
+async def test_a_flow_whose_root_ended_is_a_new_one_with_new_children(bench: Bench) -> None:
+    other = there(bench, "far")
+    flow = node(bench, node(bench, node(bench, queue=bench.queue), queue=other.queue))
+    for _ in range(3):
+        await add(bench, flow)
+        await end(bench, flow.children[0].children[0].job.id)
+        await sweep(bench)
+        await end(other, flow.children[0].job.id)
+        await sweep(other)
+        await end(bench, flow.job.id)
+
+
+# numbers
+
+
+async def test_waiting_parents_and_untold_ends_are_counted(bench: Bench) -> None:
+    other = there(bench, "far")
+
+    async def numbers(of: Bench) -> tuple[int, int]:
+        counted = await metrics.counts(bench.bus, of.queue)
+        assert (counted.oldest_parent_age_ms is None) is (counted.parents == 0)
+        return counted.parents, counted.outbox
+
+    parent, child = await pair(bench, other)
+    failing, dying = await pair(bench, other)
+    inner = node(bench, node(bench))
+    await add(bench, node(bench, inner))
+    assert (await numbers(bench), await numbers(other)) == ((4, 0), (0, 0))
+    await end(other, child)
+    assert (await numbers(bench), await numbers(other)) == ((4, 0), (0, 1))
+    await die(other, dying)
+    await sweep(other)
+    assert [await state(bench, i) for i in (parent, failing)] == ["pending", "dead"]
+    assert (await numbers(bench), await numbers(other)) == ((2, 0), (0, 0))
+    await admin.remove_job(bench.bus, bench.queue, inner.job.id)  # its parent fails with it
+    assert await numbers(bench) == (0, 0)
+    waiting = (await pair(bench, other))[0]
+    assert await numbers(bench) == (1, 0)
+    await cancel.request(bench.bus, bench.queue, waiting, "enough")
+    assert await numbers(bench) == (0, 0)
+
+
+async def test_the_audit_puts_the_list_of_waiting_parents_right(bench: Bench) -> None:
+    parent, _ = await pair(bench, there(bench, "far"))
+    await bench.raw("ZREM", "parents", parent)
+    await bench.raw("ZADD", "parents", 1, bench.id())
+    await bench.sound()
+    await audit(bench.bus, bench.queue, repair=True)
+    assert await bench.raw("ZRANGE", "parents", 0, -1) == [parent.encode()]

@@ -34,6 +34,7 @@ STATED: dict[str, dict[str, str]] = {
     },
     "obliterate": {
         "while g do": "each turn spends the budget",
+        "while budget > 0 do": "each turn spends the budget",
         "redis.call('ZRANGE', P .. 'repeat', 0, -1)": "repeat_set refuses more than 10000 in a queue",
     },
     "stream_append": {

@@ -5,7 +5,7 @@
 --- Returns: flat list of id, what is wrong
 --- Refuses: nothing
 --- Include: now, lane_visit, flow
-local P, repair = KEYS[1], ARGV[1] == '1'
+local P, repair, now = KEYS[1], ARGV[1] == '1', now_ms()
 local found = {}
 -- What is wrong with a parent that waits, and how many children it should wait for.
 local function outstanding(row)
@@ -67,6 +67,12 @@ for i = 3, #ARGV do
       end
       if lane then lane_visit(P, lane) end
     end
+  end
+  -- The list of waiting parents is ours, a peer does not keep it: it is put right and is no finding.
+  if repair and redis.call('HGET', row, 'state') == 'awaiting_children' then
+    redis.call('ZADD', P .. 'parents', 'NX', now, id)
+  elseif repair then
+    redis.call('ZREM', P .. 'parents', id)
   end
 end
 return found

@@ -15,7 +15,7 @@ if redis.call('ZSCORE', P .. 'active', id) then
   redis.call('PUBLISH', P .. 'events', ARGV[3])
   return 'asked'
 end
-for _, set in ipairs({ 'pending', 'schedule' }) do redis.call('ZREM', P .. set, id) end
+for _, set in ipairs({ 'pending', 'schedule', 'parents' }) do redis.call('ZREM', P .. set, id) end
 if g then
   redis.call('ZREM', P .. 'g:' .. g .. ':pending', id)
   lane_visit(P, g)

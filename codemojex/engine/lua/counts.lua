@@ -2,7 +2,8 @@
 --- Keys: P
 --- Args: none
 --- Returns: now, pending (flat), active, schedule, dead, completed, failed, lanes in the ring, lanes paused, lanes
----   resting, lanes with jobs in flight, oldest flat id, next lease to lapse, queue paused
+---   resting, lanes with jobs in flight, oldest flat id, next lease to lapse, queue paused, entries of the outbox, parents
+---   that wait for children, since when the first of them waits
 --- Refuses: nothing
 --- Include: now
 local P = KEYS[1]
@@ -13,5 +14,6 @@ return {
   redis.call('LLEN', P .. 'ring'),
   redis.call('SCARD', P .. 'paused'), redis.call('ZCARD', P .. 'resting'), redis.call('HLEN', P .. 'gactive'),
   redis.call('ZRANGE', P .. 'pending', 0, 0)[1] or '', redis.call('ZRANGE', P .. 'active', 0, 0, 'WITHSCORES')[2] or '',
-  redis.call('HEXISTS', P .. 'meta', 'paused'),
+  redis.call('HEXISTS', P .. 'meta', 'paused'), redis.call('LLEN', P .. 'flow:outbox'), redis.call('ZCARD', P .. 'parents'),
+  redis.call('ZRANGE', P .. 'parents', 0, 0, 'WITHSCORES')[2] or '',
 }

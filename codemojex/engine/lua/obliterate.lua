@@ -1,7 +1,7 @@
 --- obliterate: delete a paused queue, at most `budget` jobs per call
 --- Keys: P
 --- Args: force (1: also jobs in flight), budget
---- Returns: 1 when more is left, 0 when nothing of the queue remains
+--- Returns: 1 when more is left, 2 when only ends of children for parents in other queues are, 0 when nothing is
 --- Refuses: EMQSTATE not paused; EMQSTATE active jobs present
 --- Include: erase
 local P, budget = KEYS[1], tonumber(ARGV[2])
@@ -35,11 +35,18 @@ lanes(P .. 'resting', function(key) return redis.call('ZRANGE', key, 0, 0)[1] en
   function(key, g) redis.call('ZREM', key, g) end)
 lanes(P .. 'gactive', function(key) return redis.call('HRANDFIELD', key) end,
   function(key, g) redis.call('HDEL', key, g) end)
+while budget > 0 do -- what still waits has its children in other queues
+  local parent = redis.call('ZPOPMIN', P .. 'parents')[1]
+  if not parent then break end
+  if redis.call('HGET', P .. 'job:' .. parent, 'state') == 'awaiting_children' then erase(P, parent, true) end
+  budget = budget - 1
+end
 if budget <= 0 then return 1 end
+if redis.call('EXISTS', P .. 'flow:outbox') == 1 then return 2 end
 for _, name in ipairs(redis.call('ZRANGE', P .. 'repeat', 0, -1)) do redis.call('DEL', P .. 'repeat:' .. name) end
 for _, name in ipairs({
   'metrics:completed', 'metrics:failed', 'metrics:completed:data', 'metrics:failed:data', 'glimit', 'gweight', 'grate',
-  'defaulted', 'credit', 'turns', 'wake', 'limiter', 'repeat', 'flow:outbox', 'flow:sent', 'flow:rejected',
+  'defaulted', 'credit', 'turns', 'wake', 'limiter', 'repeat', 'flow:sent', 'flow:rejected',
   'meta',
 }) do
   redis.call('DEL', P .. name)

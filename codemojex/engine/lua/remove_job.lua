@@ -12,7 +12,7 @@ if redis.call('EXISTS', row .. ':lock') == 1 or redis.call('HEXISTS', row, 'lock
 end
 local g = redis.call('HGET', row, 'group')
 local held = redis.call('ZREM', P .. 'active', id) == 1
-for _, set in ipairs({ 'pending', 'schedule', 'dead' }) do redis.call('ZREM', P .. set, id) end
+for _, set in ipairs({ 'pending', 'schedule', 'dead', 'parents' }) do redis.call('ZREM', P .. set, id) end
 if ARGV[2] ~= '' then dedup_free(P, ARGV[2], id) end
 erase(P, id)
 if g then

@@ -4,8 +4,8 @@
 --- Returns: the names of those deleted
 --- Refuses: nothing
 local dropped = {}
+-- The stream or the group may be gone, and its consumers with it: the error has no items.
 local consumers = redis.pcall('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])
-if consumers.err then return dropped end -- the stream or the group is gone, and its consumers with it
 for _, flat in ipairs(consumers) do
   local consumer = {}
   for i = 1, #flat, 2 do consumer[flat[i]] = flat[i + 1] end

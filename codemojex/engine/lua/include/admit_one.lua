@@ -2,7 +2,7 @@
 --- Keys: P
 --- Args: now (ms), spec: id, payload, lane, due (ms) or delay (ms), max_attempts, backoff, timeout, expires (ms),
 ---   dedup, window (ms), release ('window' or 'claim'), trace, parent, parent_queue, policy ('fp' or 'id'), children: the job
----   waits for so many; all but id and payload may be nil
+---   waits for so many, flow: this life of a parent with children in other queues; all but id and payload may be nil
 --- Returns: code, holder: 'enqueued', 'scheduled', 'held' (until its children end); 'duplicate' or 'conflict' (same id, other payload) with the id that
 ---   holds the place; 'kind' when the id is not a JOB. Only the first three write anything.
 --- Refuses: nothing: callers in scripts of their own check the code before their first write, or write afterwards
@@ -40,10 +40,12 @@ local function admit_one(P, now, spec)
   with('parent_queue', spec.parent_queue)
   with('parent_policy', spec.policy)
   with('children', spec.children)
+  with('flow', spec.flow)
   redis.call('HSET', row, unpack(fields))
   if spec.children then
     redis.call('DEL', row .. ':processed', row .. ':failed', row .. ':unsuccessful') -- an earlier life may have left them
     redis.call('SET', row .. ':dependencies', string.format('%.0f', spec.children))
+    redis.call('ZADD', P .. 'parents', now, id)
     return 'held', id
   elseif due then
     schedule_at(P, id, due)

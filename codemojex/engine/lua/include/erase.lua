@@ -1,6 +1,6 @@
 --- erase: remove a job with everything that hangs on its id
 --- Keys: P
---- Args: id; the id must stand in no set any more. all: the whole queue goes, so a parent that waits for it goes too
+--- Args: id; the id must stand in no set any more. all: the whole queue goes, so a parent in it that waits goes too
 --- Returns: erase(P, id, all): a parent hears that the child was removed, once the lanes are in order
 --- Refuses: nothing
 --- Include: dedup, bury
@@ -12,9 +12,10 @@ local function erase(P, id, all)
   redis.call('DEL', row, row .. ':logs', row .. ':lock', row .. ':dependencies', row .. ':processed', row .. ':failed',
     row .. ':unsuccessful')
   if not link or state == 'dead' then return end -- a death was told when it happened
-  if not all then
+  if not all or link.queue then
     flow_failed(P, id, link, 'removed')
-  elseif not link.queue and redis.call('HGET', P .. 'job:' .. parent, 'state') == 'awaiting_children' then
+  elseif redis.call('HGET', P .. 'job:' .. parent, 'state') == 'awaiting_children' then
+    redis.call('ZREM', P .. 'parents', parent)
     erase(P, parent, true)
   end
 end

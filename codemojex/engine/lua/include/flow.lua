@@ -18,6 +18,7 @@ local function flow_release(P, parent)
   local row = P .. 'job:' .. parent
   local g = redis.call('HGET', row, 'group')
   redis.call('HSET', row, 'state', 'pending')
+  redis.call('ZREM', P .. 'parents', parent)
   if g then
     lane_put(P, g, parent, nil, false)
   else
@@ -56,6 +57,7 @@ local function flow_failed_here(P, child, parent, policy, error_text)
   if policy == 'id' then
     flow_count(P, parent, state)
   elseif state == 'awaiting_children' then
+    redis.call('ZREM', P .. 'parents', parent)
     bury(P, parent, 'child ' .. child .. ' failed: ' .. error_text, redis.call('HGET', row, 'parent'), error_text)
   end
   return 'new'

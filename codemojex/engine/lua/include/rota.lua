@@ -38,10 +38,18 @@ end
 
 local function next_head(P, c)
   if c.head == #c.heads then
-    put_back(P, c)
-    c.heads = redis.call('LPOP', P .. 'ring', c.one_lane and 1 or c.want - c.served)
-    for field, key in pairs(c.hashes) do
-      c[field] = redis.call('HMGET', P .. key, unpack(c.heads))
+    -- When every lane of the ring has had its turn they come again in the same order, and the ring need not be asked.
+    local again, known = #c.back == c.ring, #c.back == #c.heads
+    if again then
+      c.heads, c.head, c.back = c.back, 0, {}
+    else
+      put_back(P, c)
+      c.heads = redis.call('LPOP', P .. 'ring', c.one_lane and 1 or c.want - c.served)
+    end
+    if not (again and known) then
+      for field, key in pairs(c.hashes) do
+        c[field] = redis.call('HMGET', P .. key, unpack(c.heads))
+      end
     end
   end
   c.head = c.head + 1
