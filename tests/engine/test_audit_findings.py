@@ -71,6 +71,18 @@ async def seat_of_nobody(b: Bench) -> tuple[str, str]:
     return lane(1), "gactive: counts 1 in flight, there are 0"
 
 
+async def seat_too_few(b: Bench) -> tuple[str, str]:
+    await b.fill([lane(1)])
+    await b.take()
+    await b.raw("DEL", "gactive")
+    return lane(1), "gactive: counts nothing in flight, there are 1"
+
+
+async def zero_seats(b: Bench) -> tuple[str, str]:
+    await b.raw("HSET", "gactive", lane(1), 0)
+    return lane(1), "gactive: counts 0 in flight, there are 0"
+
+
 async def uncounted(b: Bench) -> tuple[str, str]:
     parent = await family(b)
     await b.raw("DEL", f"job:{parent}:dependencies")
@@ -90,10 +102,11 @@ async def family(b: Bench) -> str:
     return parent.id
 
 
-ALL = [nowhere, gone, twice, misnamed, strayed, lost_dead, still_waiting, seat_of_nobody, uncounted, miscounted]
+ROWS = [nowhere, gone, twice, misnamed, strayed, lost_dead, still_waiting, uncounted, miscounted]
+SEATS = [seat_of_nobody, seat_too_few, zero_seats]
 
 
-@pytest.mark.parametrize("damage", ALL, ids=lambda d: d.__name__)
+@pytest.mark.parametrize("damage", ROWS + SEATS, ids=lambda d: d.__name__)
 async def test_the_audit_says_what_is_wrong_and_its_repair_leaves_no_more_to_say(bench: Bench, damage: Damage) -> None:
     found = Violation(*await damage(bench))
     assert await audit(bench.bus, bench.queue) == [found]
