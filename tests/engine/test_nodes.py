@@ -14,6 +14,7 @@ from codemojex.engine import ids
 from codemojex.engine.connector import Connector
 from codemojex.engine.errors import InvalidValue, LeaseLost, OutOfNodes
 from codemojex.engine.nodes import NODE_COUNT, NodeLease
+from codemojex.engine.scripts import ENGINE
 
 
 @pytest.fixture
@@ -143,3 +144,50 @@ def test_lengths_out_of_range_are_refused() -> None:
     for options in ({"lease_ms": 5}, {"rest_ms": -1}):
         with pytest.raises(InvalidValue):
             NodeLease(None, **options)  # type: ignore[arg-type]
+
+
+# the commands by themselves
+
+
+async def lease(bus: Connector, key: str, first: int, count: int = 4, lease_ms: int = 30_000) -> int:
+    return await bus.run(ENGINE.script("node_lease"), [key], ["mine", lease_ms, 10_000, first, count])
+
+
+async def ends(bus: Connector, key: str, node: int) -> tuple[float, str]:
+    """In how many seconds a number's lease ends, and its token."""
+    end, _, token = (await bus.execute("HGET", key, node)).decode().partition(":")
+    return (int(end) - await now_ms(bus)) / 1000, token
+
+
+async def test_numbers_are_tried_from_the_first_around_to_the_last(bus: Connector, key: str) -> None:
+    assert [await lease(bus, key, first) for first in (2, 2, 2, 2, 2)] == [2, 3, 0, 1, -1]
+    left_s, token = await ends(bus, key, 2)
+    assert (20 < left_s <= 30, token) == (True, "mine")
+    assert 70_000 < await bus.execute("PTTL", key) <= 80_000, "twice the lease and its rest"
+
+
+async def test_a_number_is_free_when_its_lease_and_its_rest_are_over(bus: Connector, key: str) -> None:
+    now = await now_ms(bus)
+    for end, node in ((now - 5_000, -1), (now - 10_000, 0), (now - 11_000, 0)):
+        await bus.execute("HSET", key, 0, f"{end}:other")
+        assert await lease(bus, key, 0, 1) == node, end - now
+
+
+async def test_only_its_holder_prolongs_or_ends_a_lease(bus: Connector, key: str) -> None:
+    async def renew(node: int, token: str, lease_ms: int, rest_ms: int = 10_000) -> int:
+        return await bus.run(ENGINE.script("node_renew"), [key], [node, token, lease_ms, rest_ms])
+
+    assert await renew(1, "mine", 30_000) == 0
+    assert await lease(bus, key, 1, lease_ms=5_000) == 1
+    assert await renew(1, "other", 30_000) == 0
+    assert -5 < (await ends(bus, key, 1))[0] <= 5
+    assert await renew(1, "mine", 30_000) == 1
+    left_s, token = await ends(bus, key, 1)
+    assert (20 < left_s <= 30, token) == (True, "mine")
+    assert 70_000 < await bus.execute("PTTL", key) <= 80_000
+    assert await renew(1, "mine", 20_000) == 1
+    assert await bus.execute("PTTL", key) > 65_000, "the table lives as long as its longest lease"
+    assert await renew(1, "mine", 0) == 1
+    left_s, token = await ends(bus, key, 1)
+    assert (-20 < left_s <= 0, token) == (True, "")
+    assert await renew(1, "mine", 30_000) == 0
