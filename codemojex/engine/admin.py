@@ -102,7 +102,11 @@ async def trim_dead(
     _count("limit", limit)
     if minted_before_ms is not None and not 0 <= minted_before_ms <= MAX_LAST_MS:
         raise InvalidValue(f"minted_before_ms={minted_before_ms} is out of range: use 0 to {MAX_LAST_MS}")
-    before = "" if minted_before_ms is None else ids.encode("JOB", max(0, ids.min_for(minted_before_ms)))
+    before = (
+        ""
+        if minted_before_ms is None
+        else ids.encode("JOB", min(max(0, ids.min_for(minted_before_ms)), ids.MAX_SNOWFLAKE))
+    )
     total = 0
     while total < limit:
         step = min(_STEP, limit - total)

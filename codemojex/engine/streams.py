@@ -210,6 +210,8 @@ def _settle(w: _Waiting, reply: list[str], mint: Minter | None, ahead_ms: int) -
     match reply:
         case ["appended"] | ["repeated"]:
             w.verdict = Appended(branded, reply[0] == "repeated")
+        case ["conflict"] if w.record.id is None:  # somebody else has this node's number: another id
+            w.id, w.doubtful = None, False
         case ["conflict"]:
             w.verdict = Conflict(branded)
         case ["error", text]:

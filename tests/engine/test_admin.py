@@ -295,3 +295,10 @@ async def test_a_lapsed_job_of_a_paused_lane_waits_there(bench: Bench) -> None:
     await recovery.recover(bench.bus, bench.queue)
     assert await bench.ring() == []
     await bench.sound()
+
+
+async def test_an_instant_behind_the_last_id_is_behind_every_dead_letter(bench: Bench) -> None:
+    await bench.fill([None])
+    (job,) = await bench.take()
+    await bench.settle(job, Discard("no"))
+    assert await admin.trim_dead(bench.bus, bench.queue, minted_before_ms=4_102_444_800_000) == 1

@@ -284,3 +284,18 @@ async def test_a_batch_of_which_only_the_head_is_behind_keeps_its_order(
     verdicts = await streams.append_batch(bus, queue, "s", [{"n": str(n)} for n in range(20)], mint)
     assert all(isinstance(v, Appended) and not v.repeated for v in verdicts)
     assert [r.text("n") for r in await streams.read(bus, queue, "s")] == ["-", *map(str, range(20))]
+
+
+async def test_a_minted_id_that_somebody_else_has_used_is_replaced_and_the_batch_keeps_its_order(
+    bus: Connector, queue: str, mint: Minter
+) -> None:
+    """Two processes with one node number: no record is taken for stored that is not."""
+    other, stranger = Minter(7, ManualClock(NOW)), {"by": "somebody else"}
+    await streams.append_batch(bus, queue, "s", [stranger] * 2, other)
+    first = await streams.append(bus, queue, "s", {"n": "0"}, mint)
+    verdicts = await streams.append_batch(bus, queue, "s", [stranger] * 2, other)
+    mine = await streams.append_batch(bus, queue, "s", [{"n": "1"}, {"n": "2"}], mint)
+    assert all(isinstance(verdict, Appended) for verdict in [*verdicts, *mine])
+    found = {record.id: record.text("n") for record in await streams.read(bus, queue, "s")}
+    assert (found[first], [found[verdict.id] for verdict in mine]) == ("0", ["1", "2"])
+    assert [n for n in found.values() if n] == ["0", "1", "2"]

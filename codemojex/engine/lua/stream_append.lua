@@ -38,7 +38,9 @@ while at <= #ARGV do
     else
       local found = redis.call('XRANGE', stream, id, id)[1]
       if found then
-        out[#out + 1] = {same(found[2], at + 3, n) and 'repeated' or 'conflict'}
+        local mine = same(found[2], at + 3, n)
+        stopped = stopped or (not mine and origin == 'minted')
+        out[#out + 1] = {mine and 'repeated' or 'conflict'}
       else
         stopped = stopped or origin == 'minted'
         out[#out + 1] = {'behind', stream_info(stream)['last-generated-id'], never_here(id) and '1' or '0'}
