@@ -494,6 +494,7 @@ class Queue(RuleBasedStateMachine):
                 int(value["attempts"]),
                 int(value.get("failures", 0)),
                 int(value.get("stalled", 0)),
+                "lapsed" in value,
                 "expires_at" in value,
                 "cancel" in value,
                 value.get("dedup"),
