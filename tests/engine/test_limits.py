@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from codemojex.engine import claims, jobs, lanes, limits, schedule
 from codemojex.engine.errors import AtCeiling, InvalidValue
 from codemojex.engine.outcome import GiveBack, Retry
+from codemojex.engine.scripts import Library
 
 from .bench import LEASE, Bench, lane
 
+PROBES = Library("tests.engine")
 HOUR = 3_600_000
 
 
@@ -121,6 +124,20 @@ async def test_a_bucket_never_exceeds_its_burst_and_its_rate(bench: Bench) -> No
         for end in range(start, len(taken)):
             assert end - start + 1 <= 5 + 0.1 * (taken[end] - taken[start]) + 1e-6
     await bench.sound()
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(1, 1), (10, 1), (10, 3), (0.5, 2), (3000, 4)])
+async def test_a_bucket_says_to_the_millisecond_how_much_it_holds_and_when_it_holds_more(
+    bench: Bench, rate: float, burst: int
+) -> None:
+    now = 1_800_000_000_000
+    for ahead in (None, -5000, 0, 1, 99, 100, 101, 250, 1000, 1001, 4000):
+        start = max(0 if ahead is None else now + ahead, now)
+        units = math.floor(burst - (start - now) * rate / 1000)
+        wait = max(1, math.ceil(start - now - (burst - 1) * 1000 / rate))
+        args = ("" if ahead is None else now + ahead, now, rate, burst)
+        answer = await bench.bus.run(PROBES.script("gcra_probe"), [], args)
+        assert [float(number) for number in answer] == [units, start, wait], args
 
 
 async def test_a_bucket_s_key_lives_no_longer_than_its_debt(bench: Bench) -> None:
