@@ -64,6 +64,13 @@ class Migrated(Filter):
         return False
 
 
+class Reopened(Filter):
+    """The service message of a topic that is open again."""
+
+    async def __call__(self, message: Message) -> bool:
+        return message.forum_topic_reopened is not None
+
+
 def read_order(text: str | None, username: str) -> tuple[str, str] | None:
     """Command (lower case) and the rest of `/command@bot rest`; None for other text or another bot's command."""
     if not text or not text.startswith("/"):

@@ -2,8 +2,8 @@
 
 Budgets are the lanes' and the queue's: a 429 that comes nevertheless rests that chat exactly as long as told. Boards
 are drawn when they are sent, edited where they stand, and not sent when nothing changed. A call whose outcome is
-unknown is repeated when it is an edit; a new message is repeated at most once. The private composers of a game follow
-its board, at the board's pace.
+unknown is repeated when it is an edit; a new message is repeated at most once. A chat that refuses the bot is silent
+until it can be written to again. The private composers of a game follow its board, at the board's pace.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 
-from codemojex.play import composers, messages, rooms
-from codemojex.play.messages import Board, Composer, Message, Result, Say
+from codemojex.play import composers, games, messages, outbound, players, rooms, silence
+from codemojex.play.messages import Board, Message, Result, Say
 from codemojex.play.outcomes import Complete, Delay, Discard, Job, Outcome, Park, Retry
 
 from .delivery import Delivery, NotYet, Unknown
@@ -29,7 +29,7 @@ RECONNECT_MS = (1_000, 3_000)
 BAD_TOKEN_MS = 30_000
 SCORE_WAIT_MS = 200
 SCORE_WAITS = 10
-UNREACHABLE_S = 15.0
+TRY_AGAIN_S = 10.0
 
 
 class Sender:
@@ -41,7 +41,8 @@ class Sender:
         self._on_bad_token = on_bad_token or (lambda: None)
         self._doubtful = Recent(10_000, 3_600)  # jobs whose message may have arrived
         self._waits = Recent(10_000, 60)  # how often a composer waited for a score
-        self._unreachable = Recent(10_000, UNREACHABLE_S)  # chats that refused us a moment ago
+        self._told = Recent(10_000, 86_400)  # games whose starters were told
+        self._tried = Recent(10_000, TRY_AGAIN_S)  # silent places that were tried a moment ago
 
     async def __call__(self, job: Job) -> Outcome | None:
         """Send what the job's payload orders."""
@@ -49,18 +50,39 @@ class Sender:
             message = messages.decode(job.payload)
         except ValueError as error:
             return Discard(f"an order that cannot be read: {type(error).__name__}")
-        # A text answers somebody who has just written, so it is always tried.
-        if self._unreachable.count(str(message.chat_id)) and not isinstance(message, Say):
-            return Complete("unreachable")
         if isinstance(message, Say | Result) and self._doubtful.count(job.id) > 1:
             return Discard("the outcome was unknown twice")
-        try:
-            outcome = await self._deliver(job, message)
-        except (TelegramAPIError, ClientDecodeError) as error:
-            outcome = await self._after(job, message, classify(error))
+        outcome = await self._send(job, message)
         if isinstance(message, Board) and message.chat_id < 0 and isinstance(outcome, Complete | None):
             await composers.follow(self._desk.play, message.game)
         return outcome
+
+    async def _send(self, job: Job, message: Message) -> Outcome | None:
+        """Send it, unless its place is silent and not worth a try now."""
+        play, place = self._desk.play, (message.chat_id, message.thread_id)
+        silent = await silence.of(play, *place)
+        # A text answers somebody who has just written there, so the bot may be allowed to write again.
+        if silent is not None and (not isinstance(message, Say) or self._tried.add(str(place)) > 1):
+            return await self._let_go(message, silent.why)
+        try:
+            outcome = await self._deliver(job, message)
+        except (TelegramAPIError, ClientDecodeError) as error:
+            return await self._after(job, message, classify(error))
+        if silent is not None and outcome is None:
+            self._tried.forget(str(place))
+            await silence.end(play, *place)
+        return outcome
+
+    async def _let_go(self, message: Message, why: silence.Why) -> Outcome:
+        """A board is drawn anew when the silence ends, a result is kept until then; an answer would be too late."""
+        match message:
+            case Result():
+                await silence.owe(self._desk.play, message)
+            case Board() if why == "no_rights" and self._told.add(message.game) == 1:
+                await self._tell_starter(message)
+            case _:
+                pass
+        return Complete("silent")
 
     async def _deliver(self, job: Job, message: Message) -> Outcome | None:
         patient = self._waits.count(job.id) < SCORE_WAITS
@@ -71,7 +93,6 @@ class Sender:
             case Unknown(what):
                 return Discard(what)
             case None:
-                self._unreachable.forget(str(message.chat_id))
                 return None
 
     async def _after(self, job: Job, message: Message, met: Classified) -> Outcome | None:
@@ -84,10 +105,9 @@ class Sender:
                 return Park(met.retry_after_s * 1000)
             case Fault.CHAT_GONE | Fault.NO_RIGHTS | Fault.THREAD_GONE:
                 log.info("chat %s cannot be written to: %s", message.chat_id, met.reason)
-                self._unreachable.add(str(message.chat_id))
-                if isinstance(message, Composer):
-                    await composers.forget(self._desk.play, message.game, message.player)
-                return Complete("unreachable")
+                why = "no_rights" if met.fault is Fault.NO_RIGHTS else "gone"
+                await silence.begin(self._desk.play, message.chat_id, message.thread_id, why)
+                return await self._let_go(message, why)
             case Fault.MIGRATED:
                 await rooms.migrate(self._desk.play, message.chat_id, met.migrated_to)
                 return await self._elsewhere(job, message, met.migrated_to)
@@ -104,6 +124,15 @@ class Sender:
             case Fault.REFUSED:
                 log.error("an order was refused: %s", met.reason)
                 return Discard(met.reason)
+
+    async def _tell_starter(self, board: Board) -> None:
+        """Tell whoever started the game, in private and once, that it goes on unseen."""
+        play = self._desk.play
+        room, game = await rooms.get(play, board.room), await games.snapshot(play, board.game)
+        starter = await players.get(play, game.starter) if game and game.state == "open" else None
+        if room is not None and starter is not None:
+            text = str(self._desk.texts.of(starter.lang)("silent-told", room=room.title))
+            await outbound.say(play, starter.user_id, None, text, key=f"silent-{board.game}")
 
     def _doubt(self, job: Job, message: Message, met: Classified) -> Outcome:
         """Boards repeat by editing. A text is repeated once, and not when a crashed sender may have sent it before."""

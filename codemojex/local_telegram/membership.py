@@ -25,6 +25,24 @@ ADMIN_RIGHTS = (
     "can_pin_messages",
     "can_manage_topics",
 )
+MEMBER_RIGHTS = (
+    "can_send_messages",
+    "can_send_audios",
+    "can_send_documents",
+    "can_send_photos",
+    "can_send_videos",
+    "can_send_video_notes",
+    "can_send_voice_notes",
+    "can_send_polls",
+    "can_send_other_messages",
+    "can_add_web_page_previews",
+    "can_react_to_messages",
+    "can_edit_tag",
+    "can_change_info",
+    "can_invite_users",
+    "can_pin_messages",
+    "can_manage_topics",
+)
 TOPICS_LIMIT = 500
 STATUS_AFTER = {
     "join": "member",
@@ -74,6 +92,9 @@ def member_json(world: World, chat: Chat, user_id: int, status: str | None = Non
         member |= {"can_be_edited": False, "is_anonymous": False, **dict.fromkeys(ADMIN_RIGHTS, True)}
     elif status == "kicked":
         member["until_date"] = 0
+    elif status == "member" and user_id == world.bot_id and chat.bot_muted and chat.kind == "supergroup":
+        rights = {**dict.fromkeys(MEMBER_RIGHTS, True), "can_send_messages": False}
+        member |= {"status": "restricted", "is_member": True, "until_date": 0, **rights}
     return member
 
 
@@ -119,7 +140,10 @@ def change_member(world: World, chat: Chat, user_id: int, action: str, by: Perso
     if user_id != world.bot_id:
         person_of(world, user_id)
     if action in ("mute", "unmute") and user_id == world.bot_id:
+        before = member_json(world, chat, user_id)
         chat.bot_muted = action == "mute"
+        if member_json(world, chat, user_id) != before:
+            _tell_bot(world, chat, _owner(world, chat).user(), before)
         world.publish("chat", chat, {})
         return
     if action not in STATUS_AFTER:
@@ -135,17 +159,10 @@ def change_member(world: World, chat: Chat, user_id: int, action: str, by: Perso
     was_admin = chat.admin(world.bot_id)
     chat.members[user_id] = new
     _service_message(world, chat, sender, user_id, action)
-    update: Json = {
-        "chat": world.state.chat_json(chat),
-        "from": sender,
-        "date": world.clock.date(),
-        "old_chat_member": before,
-        "new_chat_member": member_json(world, chat, user_id),
-    }
     if user_id == world.bot_id:
-        world.updates.push("my_chat_member", update)
+        _tell_bot(world, chat, sender, before)
     elif was_admin:
-        world.updates.push("chat_member", update)
+        world.updates.push("chat_member", _change(world, chat, sender, before, user_id))
     world.events.publish("chat", {"chat_id": chat.chat_id}, None)
     world.storage.touch()
 
@@ -159,14 +176,7 @@ def set_blocked(world: World, user_id: int, blocked: bool) -> None:
     before = member_json(world, chat, world.bot_id)
     chat.blocked = blocked
     chat.members[world.bot_id] = "kicked" if blocked else "member"
-    update: Json = {
-        "chat": world.state.chat_json(chat),
-        "from": person.user(),
-        "date": world.clock.date(),
-        "old_chat_member": before,
-        "new_chat_member": member_json(world, chat, world.bot_id),
-    }
-    world.updates.push("my_chat_member", update)
+    _tell_bot(world, chat, person.user(), before)
     world.publish("chat", chat, {})
 
 
@@ -211,6 +221,21 @@ def migrate(world: World, chat: Chat) -> Chat:
     deliver(world, new, compose(world, new, owner.user(), {"migrate_from_chat_id": chat.chat_id}))
     world.changed("chat", {"chat_id": new.chat_id})
     return new
+
+
+def _tell_bot(world: World, chat: Chat, sender: Json, before: Json) -> None:
+    """The my_chat_member update of a change in the bot's own standing."""
+    world.updates.push("my_chat_member", _change(world, chat, sender, before, world.bot_id))
+
+
+def _change(world: World, chat: Chat, sender: Json, before: Json, user_id: int) -> Json:
+    return {
+        "chat": world.state.chat_json(chat),
+        "from": sender,
+        "date": world.clock.date(),
+        "old_chat_member": before,
+        "new_chat_member": member_json(world, chat, user_id),
+    }
 
 
 def _take_group_id(world: World, kind: str) -> int:

@@ -25,7 +25,6 @@ from . import games, keys, players, rooms, rows, views
 from .context import Play
 
 SWEEP_S = 60.0
-FEED_KEEP = 10_000  # records that stay on a feed although every group has read them
 QUARANTINE_KEEP = 10_000
 _SEGMENT = 10_000  # records of one segment
 _BATCH = 100  # games of one look at the index
@@ -73,7 +72,7 @@ class Archiver:
 
 
 async def sweep(play: Play) -> int:
-    """Archive every game of the index and trim the feeds; how many games were archived by this call."""
+    """Archive every game of the index; how many games were archived by this call."""
     done = 0
     for queue in keys.queues(play.options):
         index = keys.complete(queue)
@@ -83,7 +82,6 @@ async def sweep(play: Play) -> int:
                 done += await _archive_or_set_aside(play, raw.decode()) == "archived"
             left = await play.bus.execute("ZRANGE", index, skip, skip + _BATCH - 1)
             skip += len(set(waiting) & set(left))
-        await streams.trim(play.bus, queue, keys.FEED, streams.MaxLen(FEED_KEEP, approx=True))
     return done
 
 

@@ -43,11 +43,6 @@ async def was_sent(play: Play, game_id: str, player_id: str, here: Composing) ->
     return bool(await play.bus.run(LUA.script("composer_sent"), [keys.composers(play.options, game_id)], args))
 
 
-async def forget(play: Play, game_id: str, player_id: str) -> None:
-    """The composer is gone, or its chat is."""
-    await play.bus.execute("HDEL", keys.composers(play.options, game_id), player_id)
-
-
 async def follow(play: Play, game_id: str) -> int:
     """Order the game's composers anew and return how many; one that waits already is enough.
 

@@ -11,6 +11,8 @@ from codemojex.engine.groups import GroupOptions, GroupReader, TryLater
 from codemojex.engine.jobs import Dedup
 from codemojex.engine.observing import Observe
 from codemojex.engine.records import Record
+from codemojex.engine.retention import MaxLen
+from codemojex.engine.retention_driver import RetentionPolicy
 from codemojex.game.events import (
     GameClosed,
     GameCracked,
@@ -26,6 +28,7 @@ from .archiver import Archiver
 from .context import Play
 from .messages import Message
 
+KEEP = 10_000  # records that stay on a feed although every group has read them
 _CHANGING = {kind.kind for kind in (GameOpened, GameCracked, GameClosed, GameSettled)}
 _SHOWN = _CHANGING | {kind.kind for kind in (GuessScored, GuessRefused, GameExhausted)}
 
@@ -58,6 +61,11 @@ def archive_reader(
             archiver.wake()
 
     return GroupReader(play.bus, queue, keys.FEED, "archive", consumer, handle, observe=observe)
+
+
+def retention(queue: str) -> RetentionPolicy:
+    """How much of the feed of `queue` stays although both groups have read it."""
+    return RetentionPolicy(queue, keys.FEED, MaxLen(KEEP, approx=True))
 
 
 async def tell(play: Play, records: list[Record]) -> None:

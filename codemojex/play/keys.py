@@ -121,6 +121,11 @@ def composers(options: Options, game_id: str) -> str:
     return f"{_prefix(options.outbound)}composers:{ids.require(game_id, 'GAM')}"
 
 
+def silent(options: Options, chat_id: int, thread_id: int | None) -> str:
+    """That a chat or topic cannot be written to, in the slot of the outbound queue."""
+    return f"{_prefix(options.outbound)}silent:{chat_id}:{thread_id or 0}"
+
+
 def of_game(options: Options, game_id: str, room_id: str) -> list[str]:
     """All keys of a game in the order of the fragment `lua/include/game_keys.lua`."""
     home = queue(options, game_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -298,6 +300,35 @@ async def test_each_topic_has_its_own_game(show: Show) -> None:
     await show.says(show.ada, "/play classic", forum)
     general = await show.sees("Classic · race", chat=forum)
     assert "message_thread_id" not in general
+
+
+async def test_a_group_that_mutes_the_bot_misses_nothing(show: Show) -> None:
+    await show.says(show.ada, "/play blind")
+    board = await show.sees("No guess yet")
+    await show.people.members(show.group, show.bot.id, "demote")
+    await show.people.members(show.group, show.bot.id, "mute")
+    await show.says(show.boris, "/board")
+    await show.sees("I may not write in The Den, so its game goes on unseen", chat=show.ada)
+    for number in (1, 2):
+        await show.says(show.boris, f"/guess {await show.wrong(number)}")
+    end = time.monotonic() + 20
+    while len((await show.table.state(await show.game())).counted) < 2:
+        assert time.monotonic() < end
+        await asyncio.sleep(0.05)
+    await show.people.members(show.group, show.bot.id, "unmute")
+    await show.sees("Boris 1:", "Boris 2:", after=board["message_id"])
+
+
+async def test_a_topic_that_is_closed_is_silent_until_it_is_open_again(show: Show) -> None:
+    forum = await show.people.add_group("Forum", [show.ada], forum=True)
+    topic = await show.people.topic(show.ada, forum, "Fruit")
+    await show.says(show.ada, "/play quick", forum, thread_id=topic)
+    board = await show.sees("Quick · race", chat=forum)
+    await show.people.post("topics", user_id=show.ada, chat_id=forum, thread_id=topic, closed=True)
+    await show.says(show.ada, "/board", forum, thread_id=topic)
+    await show.sees("I may not write in Forum", chat=show.ada)
+    await show.people.post("topics", user_id=show.ada, chat_id=forum, thread_id=topic, closed=False)
+    await show.sees("Quick · race", chat=forum, after=board["message_id"])
 
 
 async def test_help_start_and_unknown_words_in_private(show: Show) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import pytest
 from aiogram import Bot
@@ -12,8 +13,9 @@ from codemojex.bot.identity import identify
 from codemojex.bot.scene import Desk
 from codemojex.bot.sender import Sender
 from codemojex.bot.texts import load_texts
+from codemojex.engine import claims
 from codemojex.local_telegram import LocalTelegram
-from codemojex.play import outbound, rooms
+from codemojex.play import messages, outbound, rooms, silence
 from codemojex.play.messages import Board, Message, Result, Say, encode
 from codemojex.play.outcomes import Complete, Delay, Discard, Job, Outcome, Park, Retry
 from codemojex.play.rooms import Room
@@ -24,17 +26,24 @@ from tests.support.telegram import Json, People, buttons
 class Office:
     """A sender, and a group where its messages are read."""
 
-    def __init__(self, table: GameTable, desk: Desk, sender: Sender, people: People, room: Room) -> None:
+    def __init__(self, table: GameTable, bot: Bot, desk: Desk, people: People, room: Room) -> None:
         self.table = table
+        self.bot = bot
         self.desk = desk
-        self.sender = sender
+        self.sender = Sender(bot, desk)
         self.people = people
         self.room = room
         self._job = table.play.mint.mint
 
     async def send(self, message: Message, job_id: str = "", stalled: int = 0) -> Outcome | None:
-        job_id = job_id or self._job("JOB")
-        return await self.sender(Job(job_id, encode(message), "1", None, 0, stalled, "q", 0))
+        return await self.sender(self.job(message, job_id, stalled))
+
+    def job(self, message: Message, job_id: str = "", stalled: int = 0) -> Job:
+        return Job(job_id or self._job("JOB"), encode(message), "1", None, 0, stalled, "q", 0)
+
+    async def ordered(self) -> Sequence[Job]:
+        """What waits to be sent."""
+        return (await claims.claim_many(self.table.play.bus, self.table.play.options.outbound, 100, 60_000)).jobs
 
     async def shown(self) -> list[Json]:
         """The bot's messages in the group."""
@@ -53,7 +62,7 @@ async def office(table: GameTable, bot: Bot, people: People) -> Office:
     chat_id = await people.add_group("The Den", [ada])
     table.room = await rooms.room_for(table.play, chat_id, None, "supergroup", "The Den")
     desk = Desk(table.play, load_texts(), await identify(bot))
-    return Office(table, desk, Sender(bot, desk), people, table.room)
+    return Office(table, bot, desk, people, table.room)
 
 
 async def test_a_text_arrives_as_html(office: Office) -> None:
@@ -201,19 +210,50 @@ async def test_a_board_with_a_lost_answer_is_repeated_as_an_edit(office: Office)
 async def test_a_chat_that_refuses_us_is_left_alone(kind: str, description: str, office: Office) -> None:
     game = await office.table.open()
     await office.people.fault("sendMessage", kind, description=description)
-    assert await office.send(office.board(game.id)) == Complete("unreachable")
+    assert await office.send(office.board(game.id)) == Complete("silent")
     calls = len(await office.people.log())
-    assert await office.send(office.board(game.id)) == Complete("unreachable")
-    assert len(await office.people.log()) == calls
+    assert await office.send(office.board(game.id)) == Complete("silent")
+    assert await Sender(office.bot, office.desk)(office.job(office.board(game.id))) == Complete("silent")
+    assert len(await office.people.log()) == calls, "nor does another sender try"
 
 
 async def test_a_chat_that_can_be_written_to_again_gets_its_board(office: Office) -> None:
     game = await office.table.open()
     await office.people.fault("sendMessage", "403", description="bot was blocked by the user")
-    assert await office.send(office.board(game.id)) == Complete("unreachable")
+    assert await office.send(office.board(game.id)) == Complete("silent")
     assert await office.send(office.say()) is None
     assert await office.send(office.board(game.id)) is None
     assert len(await office.shown()) == 2
+
+
+async def test_a_silent_chat_is_tried_by_answers_and_not_by_each_of_many(office: Office) -> None:
+    await office.people.fault("sendMessage", "400", 9, description="not enough rights to send text messages")
+    calls = len(await office.people.log())
+    for _ in range(4):
+        assert await office.send(office.say()) == Complete("silent")
+    assert len(await office.people.log()) == calls + 2
+
+
+async def test_a_silent_chat_gets_the_result_that_it_missed_and_the_board_of_today(office: Office) -> None:
+    table, play = office.table, office.table.play
+    game = await table.open()
+    await office.people.fault("sendMessage", "400", description="not enough rights to send text messages")
+    assert await office.send(office.board(game.id)) == Complete("silent")
+    await table.guess(game, "Ada", await table.secret(game))
+    await table.work()
+    result = Result(chat_id=office.room.chat_id, game=game.id, room=office.room.id, event="EVT")
+    assert await office.send(result) == Complete("silent")
+    today = await table.open(request="open-2")
+    assert await silence.end(play, office.room.chat_id, None)
+    assert not await silence.end(play, office.room.chat_id, None)
+    ordered = [messages.decode(job.payload) for job in await office.ordered()]
+    assert ordered[0] == Say(chat_id=1_000, text=ordered[0].text, key=f"silent-{game.id}")  # type: ignore[union-attr]
+    assert "goes on unseen" in ordered[0].text
+    assert [(type(order), order.game) for order in ordered[1:]] == [  # type: ignore[union-attr]
+        (Result, game.id),
+        (Board, game.id),
+        (Board, today.id),
+    ]
 
 
 async def test_a_message_to_a_group_that_moved_goes_after_it(office: Office) -> None:

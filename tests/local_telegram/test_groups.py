@@ -10,6 +10,7 @@ from aiogram.types import (
     ChatMemberAdministrator,
     ChatMemberLeft,
     ChatMemberOwner,
+    ChatMemberRestricted,
 )
 
 from tests.local_telegram.conftest import drain
@@ -108,7 +109,11 @@ async def test_members_and_administrators_are_told_apart(bot: Bot, people: Peopl
 
 async def test_a_muted_bot_cannot_write(bot: Bot, people: People, ada: int):
     group = await people.add_group("Talk", [ada])
-    await people.members(group, (await bot.get_me()).id, "mute")
+    await drain(bot)
+    await people.members(group, bot.id, "mute")
+    [change] = [update.my_chat_member for update in await drain(bot) if update.my_chat_member]
+    assert isinstance(change.new_chat_member, ChatMemberRestricted)
+    assert not change.new_chat_member.can_send_messages
     with pytest.raises(TelegramBadRequest, match="not enough rights to send text messages to the chat"):
         await bot.send_message(group, "x")
 

@@ -188,8 +188,6 @@ async def test_noted_composers_of_a_game_follow_and_no_more_than_may(
     await closing.end(table.play, game, table.people["Ada"], by_admin=False, request="e")
     assert await composers.follow(table.play, game.id) == 3, "everybody hears of the end"
     assert {message.chat_id for message in await outbox(table)} == {1, 2, 3}
-    await composers.forget(table.play, game.id, people[0].id)
-    assert await composers.follow(table.play, game.id) == 2
 
 
 async def test_payload_of_another_kind_is_refused() -> None:

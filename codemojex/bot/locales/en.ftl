@@ -65,6 +65,9 @@ play-solo-here = Solo games are for our private chat. Here it is <i>race</i> or 
 play-alone = Here you play alone; <i>race</i> and <i>team</i> are for groups. Add me to one and say /play there.
 play-already = A game is on already. Here is its board; /end or /vote_end stops it.
 play-privacy = ℹ️ Plain messages are hidden from me in this group. Guess with /guess, reply to my board, or use the button under it. An admin can change that by making me an admin.
+silent-told =
+    🔇 I may not write in <b>{ $room }</b>, so its game goes on unseen: guesses count and the deadline stays.
+    When I may write again, I show the board there.
 as-yourself = I cannot tell who you are while you write anonymously. Please write as yourself.
 no-game = No game is on. /play starts one.
 
