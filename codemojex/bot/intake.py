@@ -48,13 +48,16 @@ class PollerLease(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IntakeOptions:
-    """`poll_timeout_s` on the server; `max_depth` waiting updates stop the polling; backoff from base to cap."""
+    """`poll_timeout_s` on the server; `max_depth` waiting updates stop the polling; backoff from base to cap.
+
+    The lease is renewed, or asked for, every `renew_s`; a renewal that takes twice as long has failed.
+    """
 
     poll_timeout_s: int = 25
     request_timeout_s: float = 15.0
     batch: int = 100
     max_depth: int = 5000
-    renew_s: float = 3.0
+    renew_s: float = 1.0
     backoff_base_s: float = 0.5
     backoff_cap_s: float = 30.0
 
@@ -106,6 +109,9 @@ class Intake:
     def stop(self) -> None:
         """End the long poll at once; a batch that has arrived is still admitted."""
         self._stopping.set()
+        self._end_poll()
+
+    def _end_poll(self) -> None:
         if self._poll is not None and not self._poll.expired():
             self._poll.reschedule(0)
 
@@ -148,7 +154,7 @@ class Intake:
                     method, request_timeout=int(options.poll_timeout_s + options.request_timeout_s)
                 )
         except TimeoutError:
-            return []  # `stop` ended the poll
+            return []  # `stop` ended the poll, or the lease is lost; what it may have brought comes again
         finally:
             self._poll = None  # a poll that has ended cannot be ended: `stop` may come between two of them
         return cast("list[dict[str, Any]]", updates)
@@ -181,14 +187,16 @@ class Intake:
     async def _keep_lease(self) -> None:
         while self._lease is not None:
             try:
-                held = await self._lease.hold()
+                async with asyncio.timeout(2 * self._options.renew_s):
+                    held = await self._lease.hold()
             except Exception as error:  # as above
                 log.warning("the poller's lease cannot be renewed: %s", type(error).__name__)
                 held = False
             if held:
                 self._held.set()
-            else:
+            elif self._held.is_set():
                 self._held.clear()
+                self._end_poll()  # the next holder's would be answered with 409
             await asyncio.sleep(self._options.renew_s)
 
     async def _give_back(self) -> None:

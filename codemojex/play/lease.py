@@ -15,9 +15,9 @@ from .context import Play
 
 
 class PollerLease:
-    """The right to poll for one bot, for `lease_ms` after each `hold`."""
+    """The right to poll for one bot, for `lease_ms` after each `hold`: so long nobody polls after a holder's death."""
 
-    def __init__(self, play: Play, bot_id: int, lease_ms: int = 10_000) -> None:
+    def __init__(self, play: Play, bot_id: int, lease_ms: int = 3_000) -> None:
         self._play = play
         self._key = keys.poller(play.options, bot_id)
         self._lease_ms = lease_ms

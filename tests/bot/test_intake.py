@@ -222,6 +222,38 @@ async def test_only_the_holder_of_the_lease_polls(bot: Bot, people: People, ada:
                     await second.arrived(len(second.texts()) + 1)
 
 
+class Fickle:
+    """A lease that is held until the test says otherwise."""
+
+    def __init__(self) -> None:
+        self.held = True
+
+    async def hold(self) -> bool:
+        return self.held
+
+    async def release(self) -> None:
+        self.held = False
+
+
+async def test_a_poller_that_loses_its_lease_ends_its_poll_at_once(
+    bot: Bot, people: People, ada: int, memory: Bus
+) -> None:
+    lost = Fickle()
+    async with running(bot, memory, lost) as loser:
+        await people.send(ada, ada, "one")
+        await memory.arrived(1)
+        lost.held = False
+        async with asyncio.timeout(4):  # less than a poll of this test lasts
+            while loser._poll is not None:
+                await asyncio.sleep(0.02)
+        await people.send(ada, ada, "two")
+        [update] = await bot.get_updates(timeout=0)
+        assert update.message is not None
+        assert update.message.text == "two"
+        assert await people.log("getUpdates") == [], "the next poller meets nobody"
+        assert memory.texts() == ["one"]
+
+
 async def test_a_lapsed_lease_goes_to_the_next_and_is_not_taken_back(table: GameTable) -> None:
     old, new = lease.PollerLease(table.play, 1, lease_ms=30), lease.PollerLease(table.play, 1)
     assert await old.hold()
