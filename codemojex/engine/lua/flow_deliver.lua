@@ -13,7 +13,7 @@ for i = 1, #ARGV, 5 do
   else
     ok, code = pcall(flow_failed_here, P, child, parent, policy == 'id' and 'id' or 'fp', text)
   end
-  out[#out + 1] = ok and code or 'ERR ' .. (type(code) == 'table' and code.err or tostring(code))
+  out[#out + 1] = ok and code or 'ERR ' .. tostring(code)
   if not ok then break end
 end
 return out

@@ -28,7 +28,7 @@ local out, done, batch = {}, 0, { ids = {}, names = {}, seats = {} }
 for _, item in ipairs(cmsgpack.unpack(ARGV[1])) do
   if item[3] == 'complete' and item[4] then item[4] = ARGV[item[4]] end
   local ok, verdict, detail, reply = pcall(settle_one, P, now, item, run_effect, tonumber(ARGV[2]), ARGV[3], batch)
-  if not ok then verdict, detail = 'effect_failed', type(verdict) == 'table' and verdict.err or tostring(verdict) end
+  if not ok then verdict, detail = 'effect_failed', tostring(verdict) end
   -- A server that takes no writes refuses the first one of the script: nothing is settled, and no job is to blame.
   if verdict == 'effect_failed' and NOT_NOW[tostring(detail):match('^%u+')] then return redis.error_reply(detail) end
   local i = #out
