@@ -142,6 +142,7 @@ class Hunter:
     async def _compiles(self, commands: Iterable[str]) -> bool:
         bus = await Connector.connect(self._server.url)
         try:
+            await bus.execute("SCRIPT", "FLUSH")  # of earlier mutants
             for name in commands:
                 await bus.teach(ENGINE.script(name))
         except EngineError:
@@ -158,22 +159,14 @@ class Hunter:
                 bus = await Connector.connect(url)
                 try:
                     result = await play(scenario, bus, url, f"mutant{self._round}", Minter(1000))
+                    await bus.execute("FLUSHALL")
                 finally:
                     await bus.close()
-                await self._tidy()
         except (TimeoutError, EngineError) as error:
             self._server.close()
             self._server = _server()
             return f"no end, or a server that does not answer: {error!r}", SCENARIO_S
         return result.failure, result.seconds
-
-    async def _tidy(self) -> None:
-        bus = await Connector.connect(self._server.url)
-        try:
-            await bus.execute("FLUSHALL")
-            await bus.execute("SCRIPT", "FLUSH")
-        finally:
-            await bus.close()
 
 
 def _server() -> ValkeyServer:
