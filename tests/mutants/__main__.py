@@ -68,6 +68,7 @@ async def _hunt(found: Sequence[Mutant], *, again: bool, seconds: float | None, 
     found = sorted(found, key=lambda mutant: KINDS.index(mutant.kind) > 1)  # dropped and flipped ones first
     retried = ("waits", "undecided", *(("survived",) if again else ()))
     left = [m for m in found if (fate := book.fate(m)) is None or fate.end in retried]
+    left.sort(key=lambda mutant: book.fate(mutant) is not None)  # what was tried before comes last
     hunter = Hunter(kills=book.kills(), patience_s=patience)
     try:
         if left:

@@ -15,7 +15,6 @@ local function cache_now()
 end
 
 local function frame_head(raw)
-  if not raw then return nil end
   local kind, version = string.match(string.sub(raw, 1, 40), '^EC1([VNT])(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)%d+$')
   if not kind or #raw < 40 then return nil end
   return {kind = kind, version = version}
