@@ -38,7 +38,7 @@ from codemojex.ops.heartbeat import Heartbeat
 from codemojex.ops.status import read, show
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
-from codemojex.roles import Part, observe, options_of, parts_of, queues_of, set_limits, talks
+from codemojex.roles import Part, Watch, both, observe, options_of, parts_of, queues_of, set_limits, talks
 from codemojex.settings import ROLES, Settings
 from codemojex.store.engine import close, open_store
 from codemojex.store.errors import StoreUnavailable
@@ -218,18 +218,34 @@ async def _serve(
 ) -> None:
     """Run the roles until `stop`. `account` is there when one of them talks to Telegram."""
     async with AsyncExitStack() as stack:
-        bus = await Connector.connect(place.valkey)
+        parts: list[Part] = []
+        watch, exporter = Watch(), None
+        if settings.metrics_port is not None:
+            from codemojex.ops.exporter import Exporter
+
+            try:
+                exporter = Exporter(settings.metrics_host, settings.metrics_port)
+            except OSError as error:
+                raise Fault(
+                    f"the port for metrics cannot be opened ({error.strerror or error}): "
+                    "check CODEMOJEX_METRICS_PORT and CODEMOJEX_METRICS_HOST"
+                ) from error
+            stack.push_async_callback(exporter.close)
+            parts.append(exporter)
+            watch = Watch(both(observe, exporter.observe), [exporter.middleware])
+        bus = await Connector.connect(place.valkey, observe=watch.observe)
         stack.push_async_callback(bus.close)
         place.directory.mkdir(parents=True, exist_ok=True)
         store = await open_store(place.database)
         stack.push_async_callback(close, store)
-        lease = await stack.enter_async_context(NodeLease(bus, observe=observe))
-        cache = await stack.enter_async_context(NearCache(bus, observe=observe))
+        lease = await stack.enter_async_context(NodeLease(bus, observe=watch.observe))
+        cache = await stack.enter_async_context(NearCache(bus, observe=watch.observe))
         game = Play(bus, lease.minter, SystemClock(), store, options=options_of(settings))
         game = with_caches(game, cache, max_entries=settings.cache_max_entries)
         await set_limits(bus, settings)
+        if exporter is not None:
+            exporter.look_at(bus, list(queues_of(game.options)))
         refused = asyncio.Event()
-        parts: list[Part] = []
         if account is not None:
             from codemojex import talking
 
@@ -238,10 +254,12 @@ async def _serve(
                 desk = await talking.desk_of(game, bot, publish="intake" in roles)
             except (talking.BadToken, talking.TelegramUnavailable) as error:
                 raise Fault(str(error)) from error
-            parts += [talking.part_of(role, settings, bot, desk, refused.set) for role in roles if talks(role)]
+            parts += [
+                talking.part_of(role, settings, bot, desk, refused.set, watch=watch) for role in roles if talks(role)
+            ]
         consumer = f"{socket.gethostname()}-{os.getpid()}"
         for role in roles:
-            parts += [] if talks(role) else parts_of(role, settings, game, consumer)
+            parts += [] if talks(role) else parts_of(role, settings, game, consumer, watch)
         _log.info("working", extra={"roles": ",".join(roles)})
         await _work(parts, Heartbeat(_heartbeats(place.directory), roles), stop, refused, settings.grace_s)
         if refused.is_set():

@@ -7,17 +7,24 @@ is `app.py`'s business.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from codemojex.engine import limits
 from codemojex.engine.connector import Connector
+from codemojex.engine.middleware import Middleware
+from codemojex.engine.observing import Observe
 from codemojex.engine.pump import Pump
+from codemojex.engine.retention_driver import DeadLetters, RetentionDriver
 from codemojex.engine.worker import Worker, WorkerOptions
 from codemojex.play import feed, inbox, keys, scoring
 from codemojex.play.archiver import Archiver
 from codemojex.play.context import Options, Play
 from codemojex.settings import Settings
 
+_RETENTION_MS = 60_000
+_WARNINGS = (".fault", ".failed", ".lease_lost", ".loop_blocked", ".rebuilt", ".overload")
 _log = logging.getLogger(__name__)
 
 
@@ -31,6 +38,31 @@ class Part(Protocol):
     def stop(self) -> None:
         """Begin an orderly end."""
         ...
+
+
+def observe(event: str, data: dict[str, object]) -> None:
+    """Log what the engine tells: faults as warnings, the rest for those who look closely."""
+    level = logging.WARNING if event.endswith(_WARNINGS) else logging.DEBUG
+    if _log.isEnabledFor(level):
+        _log.log(level, "%s", event, extra={key: str(value) for key, value in data.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who hears of what the parts do, and what surrounds the calls of their handlers."""
+
+    observe: Observe = observe
+    middleware: Sequence[Middleware] = ()
+
+
+def both(one: Observe, other: Observe) -> Observe:
+    """An observer that tells two."""
+
+    def tell(event: str, data: dict[str, object]) -> None:
+        one(event, data)
+        other(event, data)
+
+    return tell
 
 
 def talks(role: str) -> bool:
@@ -64,21 +96,20 @@ async def set_limits(bus: Connector, settings: Settings) -> None:
     await limits.set_default_lane_limit(bus, outbound, 1)  # what is said in a chat stays in order
 
 
-def parts_of(role: str, settings: Settings, play: Play, consumer: str) -> list[Part]:
+def parts_of(role: str, settings: Settings, play: Play, consumer: str, watch: Watch) -> list[Part]:
     """The parts of a role that does not talk to Telegram. `consumer` is unique among living processes."""
-    queues = keys.queues(play.options)
+    queues, tell = keys.queues(play.options), watch.observe
     match role:
         case "score":
-            return [_score(settings, play, queue) for queue in queues]
+            return [_score(settings, play, queue, watch) for queue in queues]
         case "feed":
-            return [
-                feed.outbound_reader(play, queue, consumer, observe, lease_ms=settings.lease_ms) for queue in queues
-            ]
+            return [feed.outbound_reader(play, queue, consumer, tell, lease_ms=settings.lease_ms) for queue in queues]
         case "clock":
-            return [Pump(play.bus, queue, observe=observe) for queue in queues_of(play.options)]
+            pumps = [Pump(play.bus, queue, observe=tell) for queue in queues_of(play.options)]
+            return [*pumps, _retention(settings, play, tell)]
         case "archive":
             archiver = Archiver(play)
-            return [archiver, *(feed.archive_reader(play, queue, consumer, archiver, observe) for queue in queues)]
+            return [archiver, *(feed.archive_reader(play, queue, consumer, archiver, tell) for queue in queues)]
         case _:
             raise ValueError(f"the role {role!r} is unknown or talks to Telegram")
 
@@ -92,13 +123,6 @@ def queues_of(options: Options) -> dict[str, str]:
     }
 
 
-def observe(event: str, data: dict[str, object]) -> None:
-    """Log what the engine tells: faults as warnings, the rest for those who look closely."""
-    level = logging.WARNING if event.endswith((".fault", ".failed", ".lease_lost", ".loop_blocked")) else logging.DEBUG
-    if _log.isEnabledFor(level):
-        _log.log(level, "%s", event, extra={key: str(value) for key, value in data.items()})
-
-
 def worker_options(settings: Settings, concurrency: int, max_attempts: int = 5) -> WorkerOptions:
     """How this program's workers work."""
     return WorkerOptions(
@@ -109,12 +133,20 @@ def worker_options(settings: Settings, concurrency: int, max_attempts: int = 5) 
     )
 
 
-def _score(settings: Settings, play: Play, queue: str) -> Worker:
+def _retention(settings: Settings, play: Play, tell: Observe) -> RetentionDriver:
+    """What nobody needs any more: old dead letters, and the feeds behind their slowest reader."""
+    dead = [DeadLetters(queue, max_age_ms=settings.dead_keep_s * 1000) for queue in queues_of(play.options)]
+    feeds = [feed.retention(queue) for queue in keys.queues(play.options)]
+    return RetentionDriver(play.bus, [*dead, *feeds], clock=play.clock, tick_ms=_RETENTION_MS, observe=tell)
+
+
+def _score(settings: Settings, play: Play, queue: str, watch: Watch) -> Worker:
     return Worker(
         play.bus,
         queue,
         batch_handler=scoring.handler(play),
         options=worker_options(settings, settings.score_concurrency),
         effects=scoring.effects(),
-        observe=observe,
+        observe=watch.observe,
+        middleware=watch.middleware,
     )

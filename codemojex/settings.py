@@ -244,6 +244,27 @@ class Settings(BaseSettings):
         description="How long an archived game's live keys stay in Valkey, seconds. Default: 3600.",
     )
 
+    dead_keep_s: int = Field(
+        default=30 * 86_400,
+        ge=0,
+        le=3650 * 86_400,
+        description="How long dead letters are kept, seconds since their job was made; a queue keeps 10,000 at most. "
+        "Default: 2592000, 30 days.",
+    )
+
+    # Metrics
+    metrics_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="Port of /metrics for Prometheus, 0 takes any free one. Default: none, no metrics are served.",
+    )
+    metrics_host: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        description="Network interface of /metrics, which has no password. Default: 127.0.0.1, this machine only.",
+    )
+
     # Logs
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",

@@ -26,7 +26,7 @@ from codemojex.engine.worker import Worker
 from codemojex.play import inbox
 from codemojex.play.context import Play
 from codemojex.play.lease import PollerLease
-from codemojex.roles import Part, observe, worker_options
+from codemojex.roles import Part, Watch, worker_options
 from codemojex.settings import Settings
 
 __all__ = ["Account", "BadToken", "TelegramUnavailable", "bot_of", "desk_of", "part_of"]
@@ -75,7 +75,9 @@ async def desk_of(play: Play, bot: Bot, *, publish: bool) -> Desk:
     return Desk(play, texts, me)
 
 
-def part_of(role: str, settings: Settings, bot: Bot, desk: Desk, on_bad_token: Callable[[], None]) -> Part:
+def part_of(
+    role: str, settings: Settings, bot: Bot, desk: Desk, on_bad_token: Callable[[], None], *, watch: Watch
+) -> Part:
     """The part of `role`, ready to run."""
     play = desk.play
     match role:
@@ -84,11 +86,20 @@ def part_of(role: str, settings: Settings, bot: Bot, desk: Desk, on_bad_token: C
         case "updates":
             updates = Updates(bot, build_dispatcher(SessionStorage(play)), desk)
             options = worker_options(settings, settings.update_concurrency)
-            return Worker(play.bus, inbox.QUEUE, updates, options=options, observe=observe)
+            return Worker(
+                play.bus, inbox.QUEUE, updates, options=options, observe=watch.observe, middleware=watch.middleware
+            )
         case "send":
             sender = Sender(bot, desk, on_bad_token)
             options = worker_options(settings, settings.send_concurrency, _SEND_ATTEMPTS)
-            return Worker(play.bus, play.options.outbound, sender, options=options, observe=observe)
+            return Worker(
+                play.bus,
+                play.options.outbound,
+                sender,
+                options=options,
+                observe=watch.observe,
+                middleware=watch.middleware,
+            )
         case _:
             raise ValueError(f"the role {role!r} does not talk to Telegram")
 

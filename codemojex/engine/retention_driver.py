@@ -1,8 +1,8 @@
-"""Trims streams on a beat, for those who ask for it.
+"""Trims streams and dead letters on a beat, for those who ask for it.
 
 The policies live in the memory of this process; nothing of them is stored. A trim here is never forced: it stops at
-the archive's watermark and at the slowest consumer group, and says who held it. One stream whose trim fails is
-reported and skipped, the others have their turn. Two drivers with the same policies do no harm.
+the archive's watermark and at the slowest consumer group, and says who held it. A trim that fails is reported and
+skipped, the others have their turn. Two drivers with the same policies do no harm.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import ids, keyspace, retention
+from . import admin, ids, keyspace, retention
 from .clock import Clock, SystemClock
 from .connector import Connector
 from .errors import EngineError, InvalidValue
@@ -60,13 +60,32 @@ class RetentionPolicy:
                 raise InvalidValue(f"{self.window!r} is no window: use MaxLen, MinId or MaxAge with a number from 0 on")
 
 
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """What to keep of a queue's dead letters: the newest `keep`, of jobs made in the last `max_age_ms` (None: ever)."""
+
+    queue: str
+    keep: int = 10_000
+    max_age_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        keyspace.of(self.queue)
+        if self.keep < 0:
+            raise InvalidValue(f"keep={self.keep} is out of range: use 0 or more")
+        if self.max_age_ms is not None and not 0 <= self.max_age_ms <= MAX_AGE_MS:
+            raise InvalidValue(f"max_age_ms={self.max_age_ms} is out of range: use 0 to {MAX_AGE_MS}")
+
+
+Policy = RetentionPolicy | DeadLetters
+
+
 class RetentionDriver:
     """Applies `policies` every `tick_ms`. `await run()` until `stop()`; `sweep` is one turn."""
 
     def __init__(
         self,
         bus: Connector,
-        policies: Sequence[RetentionPolicy],
+        policies: Sequence[Policy],
         *,
         clock: Clock | None = None,
         tick_ms: int = 1_000,
@@ -97,10 +116,26 @@ class RetentionDriver:
         """Apply every policy once; the results in their order, None for one that failed or that `stop` forestalled."""
         results: list[Trimmed | None] = []
         for policy in self._policies:
-            results.append(None if self._stop.is_set() else await self._apply(policy))
+            if self._stop.is_set():
+                results.append(None)
+            elif isinstance(policy, DeadLetters):
+                results.append(await self._bury(policy))
+            else:
+                results.append(await self._trim(policy))
         return results
 
-    async def _apply(self, policy: RetentionPolicy) -> Trimmed | None:
+    async def _bury(self, policy: DeadLetters) -> Trimmed | None:
+        before = None if policy.max_age_ms is None else max(0, self._clock.now_ms() - policy.max_age_ms)
+        try:
+            gone = await admin.trim_dead(self._bus, policy.queue, keep=policy.keep, minted_before_ms=before)
+        except EngineError as error:
+            self._observe("retention.fault", {"queue": policy.queue, "stream": None, "error": str(error)})
+            return None
+        if gone:
+            self._observe("retention.dead_trimmed", {"queue": policy.queue, "removed": gone})
+        return Trimmed(gone)
+
+    async def _trim(self, policy: RetentionPolicy) -> Trimmed | None:
         window = policy.window
         if isinstance(window, MaxAge):
             window = window.window(self._clock.now_ms())

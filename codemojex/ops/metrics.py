@@ -87,6 +87,17 @@ FAMILIES = (
         "Most jobs of the queue in flight.",
         lambda s: [] if s.concurrency is None else [("", s.concurrency)],
     ),
+    _Family(
+        "emq_outbox_entries",
+        "Ends of children that parents in other queues have not heard of.",
+        lambda s: [("", s.counts.outbox)],
+    ),
+    _Family("emq_waiting_parents", "Jobs that wait for their children.", lambda s: [("", s.counts.parents)]),
+    _Family(
+        "emq_oldest_waiting_parent_age_seconds",
+        "Since when the oldest of them waits.",
+        lambda s: _s(s.counts.oldest_parent_age_ms or 0),
+    ),
     _Family("emq_queue_paused", "1 while the queue is paused.", lambda s: [("", int(s.counts.paused))]),
 )
 AGE = "emq_snapshot_age_seconds"
@@ -134,9 +145,12 @@ class WorkerMetrics:
         self._seconds = Histogram(
             "emq_handler_seconds", "Time of handler calls.", ["queue"], registry=registry, buckets=_BUCKETS
         )
+        self._trips = Histogram(
+            "emq_round_trip_seconds", "Time of round trips to the server.", registry=registry, buckets=_BUCKETS
+        )
 
     def observe(self, name: str, data: Mapping[str, object]) -> None:
-        """Count one event of a worker, pump, batch worker or retention driver."""
+        """Count one event of the engine, whoever tells it."""
         queue = str(data.get("queue", ""))
         if name == "worker.claimed":
             jobs = data.get("jobs")
@@ -145,6 +159,9 @@ class WorkerMetrics:
             verdict = data.get("verdict")
             result = verdict.state if isinstance(verdict, Settled) else type(verdict).__name__.lower()
             self._settled.labels(queue, result).inc()
+        elif name == "connector.pipeline.stop":
+            duration = data.get("duration")
+            self._trips.observe(duration / 1000 if isinstance(duration, int | float) else 0)
         else:
             self._events.labels(queue, name).inc()
 

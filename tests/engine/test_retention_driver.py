@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from codemojex.engine import ids, retention, streams
+from codemojex.engine import admin, ids, keyspace, retention, streams
 from codemojex.engine.clock import ManualClock
 from codemojex.engine.errors import InvalidInput, InvalidValue
 from codemojex.engine.ids import Minter
+from codemojex.engine.jobs import NewJob
+from codemojex.engine.outcome import Discard
 from codemojex.engine.retention import MaxLen, MinId, Trimmed
-from codemojex.engine.retention_driver import MaxAge, RetentionDriver, RetentionPolicy
+from codemojex.engine.retention_driver import DeadLetters, MaxAge, RetentionDriver, RetentionPolicy
 
 from .bench import Bench
 
@@ -35,7 +37,9 @@ async def left(bench: Bench, stream: str) -> list[str]:
     return [record.id for record in await streams.read(bench.bus, bench.queue, stream, count=100)]
 
 
-def driver(bench: Bench, *policies: RetentionPolicy, **more: Any) -> tuple[RetentionDriver, list[tuple[str, Any]]]:
+def driver(
+    bench: Bench, *policies: RetentionPolicy | DeadLetters, **more: Any
+) -> tuple[RetentionDriver, list[tuple[str, Any]]]:
     seen: list[tuple[str, Any]] = []
     return RetentionDriver(bench.bus, policies, observe=lambda n, d: seen.append((n, d)), **more), seen
 
@@ -131,3 +135,29 @@ def test_a_bad_name_or_beat_is_refused() -> None:
         RetentionPolicy("q q", "s", MaxLen(1))
     with pytest.raises(InvalidValue):
         RetentionDriver(None, [], tick_ms=0)  # type: ignore[arg-type]
+
+
+async def test_dead_letters_go_by_age_and_by_number_and_a_failure_stops_nobody(bench: Bench) -> None:
+    clock = ManualClock()
+    mint = Minter(3, clock)
+    made: list[str] = []
+    for _ in range(6):
+        made.append(mint.mint("JOB"))
+        await bench.put(NewJob(made[-1], b"x"))
+        clock.advance(1_000)
+    for job in await bench.take(6):
+        await bench.settle(job, Discard("no"))
+    q = bench.queue
+    one, seen = driver(
+        bench, DeadLetters(f"{q}.broken"), DeadLetters(q, max_age_ms=5_000), DeadLetters(q, keep=2), clock=clock
+    )
+    await bench.bus.execute("SET", keyspace.of(f"{q}.broken").key("dead"), "no set")
+    assert await one.sweep() == [None, Trimmed(1), Trimmed(3)]
+    assert await admin.browse(bench.bus, q, dead=True) == made[:3:-1]
+    assert [name for name, _ in seen] == ["retention.fault", "retention.dead_trimmed", "retention.dead_trimmed"]
+
+
+@pytest.mark.parametrize("options", [{"keep": -1}, {"max_age_ms": -1}, {"max_age_ms": 10**16}, {"queue": "no queue"}])
+def test_a_policy_for_dead_letters_that_means_nothing_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        DeadLetters(**{"queue": "q", **options})

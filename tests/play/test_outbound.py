@@ -9,8 +9,9 @@ import pytest
 
 from codemojex.engine import claims, settlement, streams
 from codemojex.engine.outcome import Complete
+from codemojex.engine.retention_driver import RetentionDriver
 from codemojex.engine.settlement import Settlement
-from codemojex.play import archiver, closing, composers, feed, keys, messages, outbound, rooms, sent
+from codemojex.play import closing, composers, feed, keys, messages, outbound, rooms, sent
 from codemojex.play.archiver import Archiver
 from codemojex.play.composers import Composing
 from codemojex.play.messages import Board, Composer, Edit, Message, Result, Say
@@ -138,11 +139,14 @@ async def test_readers_serve_the_feed(table: GameTable) -> None:
 
 
 async def test_feed_is_trimmed_behind_its_slowest_group_only(table: GameTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archiver, "FEED_KEEP", 0)
+    monkeypatch.setattr(feed, "KEEP", 0)
     await table.open()
     stream = f"emq:{{{table.queue}}}:stream:feed"
     await table.play.bus.execute("XGROUP", "CREATE", stream, "outbound", "0")
-    await archiver.sweep(table.play)
+    retention = RetentionDriver(table.play.bus, [feed.retention(table.queue)])
+    (trimmed,) = await retention.sweep()
+    assert trimmed is not None
+    assert trimmed.held_by == "group:outbound"
     assert await table.play.bus.execute("XLEN", stream) == 1
 
 
