@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import AsyncIterator
 
@@ -116,6 +117,46 @@ async def test_one_event_has_one_id_in_every_stream_greater_than_the_last_of_all
         b"id", replies[0][0], b"kind", b"probe.done", b"v", b"1", b"game", b"GAM00000000000", b"data", b'{"n":1}',
     ]  # fmt: skip
     assert ids.parse(replies[0][0].decode()).unix_ms == future
+
+
+FIRST, LAST = NODE * 4096, NODE * 4096 + 4095
+LASTS = list(
+    itertools.product([(0, 3), (0, FIRST), (0, FIRST + 9), (0, LAST), (-1, LAST - 1), (1, FIRST - 1)], repeat=2)
+)
+
+
+def following(ms: int, tail: int) -> str:
+    """The first place of the node behind another place."""
+    if tail < FIRST:
+        return f"{ms}-{FIRST}"
+    return f"{ms}-{tail + 1}" if tail < LAST else f"{ms + 1}-{FIRST}"
+
+
+async def test_the_id_is_the_next_one_behind_the_last_of_all_streams_and_of_the_cell(
+    bus: Connector, queue: str
+) -> None:
+    keys = keyspace.of(queue)
+    future = await server_ms(bus) + 600_000
+    for n, lasts in enumerate(LASTS):
+        places = [(future + ms, tail) for ms, tail in lasts]
+        one, two, cell = keys.stream(f"one{n}"), keys.stream(f"two{n}"), keys.key(f"cell{n}")
+        for stream, (ms, tail) in zip((one, two), places, strict=True):
+            await bus.execute("XADD", stream, f"{ms}-{tail}", "f", "v")
+        await bus.execute("SET", cell, "-".join(map(str, places[0])))
+        wanted = following(*max(places))
+        [(_, stream_id)] = await mint(bus, two, cell)
+        assert (stream_id, await bus.execute("GET", cell)) == (wanted, wanted.encode()), lasts
+        [(branded, stream_id)] = await bus.run(PROBES.script("append_probe"), [one, two], [NODE, 1])
+        ms, tail = map(int, wanted.split("-"))
+        assert stream_id.decode() == ids.parse(branded.decode()).stream_id == following(ms, tail), lasts
+        assert 86_400_000 < await bus.execute("PTTL", cell) - 590_000 <= 86_411_000, "it outlives the id by a day"
+
+
+async def test_the_last_millisecond_that_an_id_can_name_is_used(bus: Connector, queue: str) -> None:
+    key = keyspace.of(queue).stream("s")
+    await bus.execute("XADD", key, "3903090455551-5", "f", "v")
+    [(_, stream_id)] = await mint(bus, key)
+    assert stream_id == f"3903090455551-{FIRST}"
 
 
 async def test_a_stream_ahead_of_all_ids_is_refused_and_nothing_is_written(bus: Connector, queue: str) -> None:
