@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from aiogram import Bot
 from aiogram.exceptions import TelegramAPIError
-from aiogram.types import InlineKeyboardMarkup, ReplyParameters
+from aiogram.types import EphemeralMessageParameters, InlineKeyboardMarkup, ReplyParameters
 
 from codemojex.play import composers, outbound
 from codemojex.play.composers import Composing
@@ -22,6 +22,7 @@ from . import drawing
 from .drawing import Drawn
 from .errors import Fault, classify
 from .keyboards import Markup
+from .recent import Recent
 from .scene import Desk
 from .texts import Html
 
@@ -46,10 +47,13 @@ class Delivery:
     def __init__(self, bot: Bot, desk: Desk) -> None:
         self._bot = bot
         self._desk = desk
+        self._plain = Recent(10_000, 3_600)  # chats in which nothing can be shown to one person alone
 
     async def deliver(self, message: Message, patient: bool) -> NotYet | Unknown | None:
         """Bring it there; None when it is there. Raises the Bot API's errors."""
         match message:
+            case Say(receiver=int(receiver)):
+                await self._whisper(message, receiver)
             case Say():
                 await self._send(message, message.text, message.markup, message.reply_to)
             case Edit():
@@ -135,6 +139,23 @@ class Delivery:
 
     async def _edit(self, chat_id: int, message_id: int, text: str, markup: Markup | None) -> None:
         await self._bot.edit_message_text(text, chat_id=chat_id, message_id=message_id, reply_markup=_keyboard(markup))
+
+    async def _whisper(self, message: Say, receiver: int) -> None:
+        """Send what one member of a group alone shall see; where Telegram refuses that, all of them see it."""
+        if not self._plain.count(str(message.chat_id)):
+            try:
+                await self._bot.send_message(
+                    message.chat_id,
+                    message.text,
+                    message_thread_id=message.thread_id,
+                    ephemeral_message_parameters=EphemeralMessageParameters(receiver_user_id=receiver),
+                )
+                return
+            except TelegramAPIError as error:
+                if classify(error).fault is not Fault.REFUSED:
+                    raise
+            self._plain.add(str(message.chat_id))
+        await self._send(message, message.text, None)
 
     async def _send(self, to: Message, text: str, markup: Markup | None, reply_to: int | None = None) -> int:
         """Send a new message; its id. A topic that is gone falls back to the chat."""

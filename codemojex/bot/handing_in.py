@@ -55,4 +55,4 @@ async def _tell(scene: Scene, game: Snapshot, refused: Refused) -> None:
     """Tell why the guess does not count; many in a row are told once."""
     once = f"{game.id}-{scene.player.id}-{refused.reason}"
     args = {"seconds": ceil(refused.wait_ms / 1000)} if refused.reason == "cooldown" else {}
-    await scene.say(scene.words(f"refused-{refused.reason}", **args), once=once, window_ms=REFUSED_AGAIN_MS)
+    await scene.whisper(scene.words(f"refused-{refused.reason}", **args), once=once, window_ms=REFUSED_AGAIN_MS)

@@ -57,8 +57,18 @@ class Scene:
         """The player's session in this conversation."""
         return await sessions.get(self.play, self.session_id)
 
+    async def whisper(self, text: Html, *, once: str | None = None, window_ms: int | None = None) -> None:
+        """Like `say`, but in a group only the player sees it: what went wrong for one is no news for all."""
+        await self.say(text, once=once, window_ms=window_ms, receiver=None if self.private else self.player.user_id)
+
     async def say(
-        self, text: Html, *, markup: Markup | None = None, once: str | None = None, window_ms: int | None = None
+        self,
+        text: Html,
+        *,
+        markup: Markup | None = None,
+        once: str | None = None,
+        window_ms: int | None = None,
+        receiver: int | None = None,
     ) -> None:
         """Order a reply. `once` names it instead of the update: that name says it once within `window_ms` (a day)."""
         self._said += 1
@@ -68,8 +78,9 @@ class Scene:
             self.room.thread_id,
             str(text),  # the queue's encoder takes plain strings
             key=once or f"{self.request}-{self._said}",
-            reply_to=None if self.private else self.message_id,
+            reply_to=None if self.private or receiver else self.message_id,
             markup=markup,
+            receiver=receiver,
             window_ms=window_ms,
         )
 

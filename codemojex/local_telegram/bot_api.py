@@ -44,7 +44,9 @@ SIMULATED: dict[type[Method], Simulated] = {
     ),
     api.DeleteWebhook: _simulated(delivery.delete_webhook, "drop_pending_updates"),
     api.GetWebhookInfo: _simulated(delivery.get_webhook_info),
-    api.SendMessage: _simulated(sending.send_message, *TEXT, "message_thread_id", "reply_parameters"),
+    api.SendMessage: _simulated(
+        sending.send_message, *TEXT, "message_thread_id", "reply_parameters", "ephemeral_message_parameters"
+    ),
     api.EditMessageText: _simulated(sending.edit_message_text, *TEXT, "message_id"),
     api.EditMessageReplyMarkup: _simulated(sending.edit_message_reply_markup, "chat_id", "message_id", "reply_markup"),
     api.DeleteMessage: _simulated(sending.delete_message, "chat_id", "message_id"),

@@ -27,8 +27,13 @@ def compose(
     *,
     thread_id: int | None = None,
     reply_to: int | None = None,
+    receiver: int | None = None,
 ) -> Json:
-    """Create a message in the chat with the next id and tell the people there; `body` is its content."""
+    """Create a message in the chat with the next id and tell the people there; `body` is its content.
+
+    An ephemeral message is for `receiver` alone. Its id here is its place among what that person sees; the bot knows
+    it by `ephemeral_message_id`.
+    """
     message: Json = {
         "message_id": chat.take_message_id(),
         "from": sender,
@@ -39,8 +44,12 @@ def compose(
     if thread_id is not None:
         message["message_thread_id"] = thread_id
         message["is_topic_message"] = True
-    if reply_to is not None and (target := chat.messages.get(reply_to)) is not None:
+    target = chat.messages.get(reply_to) if reply_to is not None else None
+    if target is not None and "ephemeral_message_id" not in target:
         message["reply_to_message"] = {k: v for k, v in target.items() if k != "reply_to_message"}
+    if receiver is not None:
+        message |= {"receiver_user": world.state.user(receiver), "ephemeral_message_id": chat.next_ephemeral_id}
+        chat.next_ephemeral_id += 1
     chat.add(message)
     world.publish("message", chat, {"message": message})
     return message

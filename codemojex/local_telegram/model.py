@@ -61,6 +61,7 @@ class Chat:
     topics: dict[int, Topic] = field(default_factory=dict[int, Topic])
     messages: dict[int, Json] = field(default_factory=dict[int, Json])
     next_message_id: int = 1
+    next_ephemeral_id: int = 1
     pinned: list[int] = field(default_factory=list[int])
     started: bool = False  # private: the person has written
     blocked: bool = False  # private: the person has blocked the bot

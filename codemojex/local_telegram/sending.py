@@ -24,8 +24,9 @@ NOT_MODIFIED = (
 
 
 async def send_message(world: World, call: api.SendMessage) -> Json:
-    """A new message of the bot."""
+    """A new message of the bot; an ephemeral one is shown to one member of a group only."""
     chat = writable_chat(world, call.chat_id, call.message_thread_id)
+    receiver = _receiver(chat, call)
     text, entities = bot_text(call.text, _mode(call.parse_mode), _plain_list(call.entities))
     keyboard = _keyboard(call.reply_markup)
     reply_to = _reply_target(world, chat, call)
@@ -35,8 +36,9 @@ async def send_message(world: World, call: api.SendMessage) -> Json:
         body["entities"] = entities
     if keyboard:
         body["reply_markup"] = keyboard
-    thread_id = call.message_thread_id or None
-    return compose(world, chat, world.state.bot.user(), body, thread_id=thread_id, reply_to=reply_to)
+    where = {"thread_id": call.message_thread_id or None, "reply_to": reply_to}
+    message = compose(world, chat, world.state.bot.user(), body, **where, receiver=receiver)
+    return message if receiver is None else {**message, "message_id": 0}
 
 
 async def edit_message_text(world: World, call: api.EditMessageText) -> Json:
@@ -65,7 +67,7 @@ async def delete_message(world: World, call: api.DeleteMessage) -> bool:
     """Remove a message: the bot's own, anybody's in a private chat, anybody's where the bot is an administrator."""
     chat = reachable_chat(world, call.chat_id)
     message = chat.messages.get(call.message_id)
-    if message is None:
+    if message is None or "ephemeral_message_id" in message:
         raise bad_request("message to delete not found")
     own = message["from"]["id"] == world.bot_id
     if world.clock.now() - message["date"] > DELETE_WITHIN_S and not chat.admin(world.bot_id):
@@ -158,6 +160,18 @@ def _keyboard(markup: BaseModel | None) -> Json | None:
     return check_inline_keyboard(markup.model_dump(exclude_none=True, mode="json"))
 
 
+def _receiver(chat: Chat, call: api.SendMessage) -> int | None:
+    """Who alone sees an ephemeral message; None for an ordinary one."""
+    asked = call.ephemeral_message_parameters
+    if asked is None:
+        return None
+    if asked.callback_query_id is not None or asked.replace_callback_query_message or call.reply_markup is not None:
+        raise not_simulated("ephemeral messages with a callback query or reply_markup")
+    if chat.private or not chat.present(asked.receiver_user_id):
+        raise bad_request("RECEIVER_USER_INVALID")  # the real server's words are not known
+    return asked.receiver_user_id
+
+
 def _reply_target(world: World, chat: Chat, call: api.SendMessage) -> int | None:
     reply = call.reply_parameters
     if reply is None:
@@ -177,6 +191,8 @@ def _own_message(world: World, chat_id: int | str | None, message_id: int | None
     chat = reachable_chat(world, chat_id)
     message = chat.messages.get(message_id)
     if message is None:
+        raise bad_request("message to edit not found")
+    if "ephemeral_message_id" in message:
         raise bad_request("message to edit not found")
     if message["from"]["id"] != world.bot_id or "text" not in message:
         raise bad_request("message can't be edited")

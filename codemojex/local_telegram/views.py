@@ -34,7 +34,7 @@ def chat_view(world: World, chat: Chat) -> Json:
             {"thread_id": topic.thread_id, "name": topic.name, "closed": topic.closed} for topic in chat.topics.values()
         ],
         "pinned": chat.pinned,
-        "last_message": next(reversed(chat.messages.values()), None),
+        "last_message": next((m for m in reversed(chat.messages.values()) if "receiver_user" not in m), None),
         "migrated_to": chat.migrated_to,
     }
 

@@ -18,12 +18,16 @@ class _Payload(msgspec.Struct, frozen=True, tag_field="kind", kw_only=True, omit
 
 
 class Say(_Payload, frozen=True, tag="say", kw_only=True):
-    """Send `text` (HTML). `key` names the message: it is sent once."""
+    """Send `text` (HTML). `key` names the message: it is sent once.
+
+    `receiver` is the member of a group who alone shall see it.
+    """
 
     text: str
     key: str
     reply_to: int | None = None
     markup: Markup | None = None
+    receiver: int | None = None
 
 
 class Edit(_Payload, frozen=True, tag="edit", kw_only=True):

@@ -40,10 +40,16 @@ async def say(
     key: str,
     reply_to: int | None = None,
     markup: Markup | None = None,
+    receiver: int | None = None,
     window_ms: int | None = None,
 ) -> bool:
-    """Order `text` (HTML) for a chat. `key` names it; False when the key was used within `window_ms` (a day)."""
-    message = Say(chat_id=chat_id, thread_id=thread_id, text=text, key=key, reply_to=reply_to, markup=markup)
+    """Order `text` (HTML) for a chat, or for its member `receiver` alone.
+
+    `key` names it; False when the key was used within `window_ms` (a day).
+    """
+    message = Say(
+        chat_id=chat_id, thread_id=thread_id, text=text, key=key, reply_to=reply_to, markup=markup, receiver=receiver
+    )
     return await _order(play, message, Dedup(f"say-{key}", window_ms or play.options.said_window_ms))
 
 

@@ -100,7 +100,8 @@ async def test_a_guess_of_the_wrong_kind_is_explained(show: Show) -> None:
     await show.says(show.ada, "/play quick")
     await show.sees("No guess yet")
     await show.says(show.boris, "🍎🍋🍇")
-    await show.sees("The code has 4 emojis, you sent 3.")
+    complaint = await show.sees("The code has 4 emojis, you sent 3.")
+    assert complaint["receiver_user"]["id"] == show.boris, "only who made the mistake sees it"
     await show.says(show.boris, "🍎🍎🍇🍓")
     await show.sees("🍎 stands there twice")
     await show.says(show.boris, "/guess 🍎🍋🍇🐶")

@@ -70,6 +70,17 @@ async def test_a_text_arrives_as_html(office: Office) -> None:
     assert [m["text"] for m in await office.shown()] == ["a bold <3"]
 
 
+async def test_a_whisper_is_for_one_and_for_all_where_that_cannot_be(office: Office) -> None:
+    boris = await office.people.add_person("Boris")
+    await office.people.members(office.room.chat_id, boris, "join")
+    whisper = office.say("psst").__replace__(receiver=boris)
+    assert await office.send(whisper) is None
+    await office.people.fault("sendMessage", "400", description="RECEIVER_USER_INVALID")
+    for _ in range(2):
+        assert await office.send(whisper) is None
+    assert [m.get("receiver_user", {}).get("id") for m in await office.shown()] == [boris, None, None]
+
+
 async def test_a_board_is_one_message_that_is_edited(office: Office) -> None:
     game = await office.table.open()
     await office.send(office.board(game.id))

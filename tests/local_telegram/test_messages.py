@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from aiogram import Bot
 from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
-from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, ReplyParameters
+from aiogram.types import EphemeralMessageParameters, InlineKeyboardButton, InlineKeyboardMarkup, ReplyParameters
 
 from tests.local_telegram.conftest import drain
 from tests.support.telegram import ControlRefused, People, buttons
@@ -21,6 +21,25 @@ async def test_a_message_reaches_the_person_with_entities_and_buttons(bot: Bot, 
     assert shown["entities"] == [{"type": "bold", "offset": 0, "length": 5}]
     assert buttons(shown)[0]["callback_data"] == "k:1"
     assert sent.html_text == "<b>Hi 🍕</b> &lt;3"
+
+
+async def test_an_ephemeral_message_is_for_one_member_of_a_group(bot: Bot, people: People, ada: int):
+    group = await people.add_group("Talk", [ada])
+    alone = EphemeralMessageParameters(receiver_user_id=ada)
+    sent = await bot.send_message(group, "psst", ephemeral_message_parameters=alone)
+    assert (sent.message_id, sent.ephemeral_message_id) == (0, 1)
+    assert sent.receiver_user is not None
+    shown = (await people.messages(group))[-1]
+    assert (shown["text"], shown["receiver_user"]["id"]) == ("psst", ada)
+    chat = next(chat for chat in (await people.state(ada))["chats"] if chat["chat_id"] == group)
+    assert chat["last_message"]["message_id"] < shown["message_id"], "it is not the group's"
+    with pytest.raises(TelegramBadRequest, match="message to edit not found"):
+        await bot.edit_message_text("loud", chat_id=group, message_id=shown["message_id"])
+    for place, receiver in ((ada, ada), (group, 12345)):
+        with pytest.raises(TelegramBadRequest, match="RECEIVER"):
+            await bot.send_message(
+                place, "x", ephemeral_message_parameters=EphemeralMessageParameters(receiver_user_id=receiver)
+            )
 
 
 async def test_message_ids_count_per_chat(bot: Bot, people: People, ada: int):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 from aiogram import Bot
-from aiogram.types import BotCommand, InlineKeyboardButton, InlineKeyboardMarkup
+from aiogram.types import BotCommand, EphemeralMessageParameters, InlineKeyboardButton, InlineKeyboardMarkup
 from playwright.async_api import Locator, Page, async_playwright, expect
 
 from codemojex.local_telegram import LocalTelegram
@@ -96,6 +96,12 @@ async def test_two_people_see_messages_edits_and_deletions_at_once(page: Page, p
     await expect(shown).to_contain_text("edited")
     await bot.delete_message(group, sent.message_id)
     await expect(shown).to_have_count(0)
+    alone = EphemeralMessageParameters(receiver_user_id=ada)
+    await bot.send_message(group, "for Ada", ephemeral_message_parameters=alone)
+    await bot.send_message(group, "for all")
+    await expect(column(page, ada).get_by_test_id("message").filter(has_text="for Ada")).to_contain_text("only you")
+    await expect(column(page, boris).get_by_test_id("message").last).to_contain_text("for all")
+    await expect(column(page, boris).get_by_test_id("message").filter(has_text="for Ada")).to_have_count(0)
     await bot.send_message(ada, "psst")
     await expect(column(page, ada).get_by_test_id("unread")).to_have_text("1")
 

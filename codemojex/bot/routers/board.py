@@ -34,7 +34,7 @@ async def show(message: Message, desk: Desk, request: str) -> None:
     if game is None:
         game = await games.last_game(desk.play, scene.room.id)
     if game is None:
-        await scene.say(scene.words("no-game"))
+        await scene.whisper(scene.words("no-game"))
     elif game.room != scene.room.id:
         await refresh_composer(scene, game, fresh=True)
     else:

@@ -29,14 +29,14 @@ async def end(message: Message, bot: Bot, desk: Desk, request: str) -> None:
         return
     game = await scene.game()
     if game is None:
-        await scene.say(scene.words("no-game"))
+        await scene.whisper(scene.words("no-game"))
         return
     # Only where the game is played do an admin's rights count; the starter needs none.
     asks = not scene.private and game.room == scene.room.id and game.starter != scene.player.id
     by_admin = asks and await is_admin(bot, scene.room.chat_id, scene.player.user_id)
     verdict = await closing.end(desk.play, game, scene.player, by_admin, request)
     if isinstance(verdict, NotEnded):
-        await scene.say(scene.words("end-rights" if verdict.reason == "rights" else "no-game"))
+        await scene.whisper(scene.words("end-rights" if verdict.reason == "rights" else "no-game"))
 
 
 async def vote_end(message: Message, desk: Desk, request: str) -> None:
@@ -47,14 +47,14 @@ async def vote_end(message: Message, desk: Desk, request: str) -> None:
         return
     game = await scene.game()
     if game is None:
-        await scene.say(scene.words("no-game"))
+        await scene.whisper(scene.words("no-game"))
         return
     if game.settings.mode == "solo":
-        await scene.say(scene.words("vote-solo"))
+        await scene.whisper(scene.words("vote-solo"))
         return
     vote = await closing.vote_end(desk.play, game, scene.player)
     if isinstance(vote, NotEnded):
-        await scene.say(scene.words("no-game"))
+        await scene.whisper(scene.words("no-game"))
     elif not vote.closed:
         # One word for each voter: saying it again while the vote counts changes nothing that others must read.
         text = scene.words("vote-count", count=vote.count, needed=vote.needed)

@@ -33,7 +33,7 @@ async def typed(message: Message, desk: Desk, request: str) -> None:
     game = await scene.game()
     if game is None:
         if scene.private:
-            await scene.say(scene.words("no-game"))
+            await scene.whisper(scene.words("no-game"))
         return
     locks = await _locks(scene, game)
     found = _read(game, message.text or "", locks)
@@ -49,7 +49,7 @@ async def ordered(message: Message, desk: Desk, request: str, args: str) -> None
         return
     game = await scene.game()
     if game is None:
-        await scene.say(scene.words("no-game"))
+        await scene.whisper(scene.words("no-game"))
         return
     locks = await _locks(scene, game)
     await _take(scene, game, _read(game, args, locks), len(locks))
@@ -66,7 +66,7 @@ def _read(game: Snapshot, text: str, locks: dict[int, str]) -> Parsed:
 
 async def _take(scene: Scene, game: Snapshot, found: Parsed, pinned: int) -> None:
     if not isinstance(found, Guess):
-        await scene.say(_complaint(scene, found, game.settings, pinned))
+        await scene.whisper(_complaint(scene, found, game.settings, pinned))
         return
     accepted = await hand_in(scene, game, found.tokens)
     if accepted is not None:

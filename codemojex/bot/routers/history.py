@@ -31,11 +31,11 @@ async def show(message: Message, desk: Desk, request: str) -> None:
     game_id = await scene.last_game_id()
     state = await views.view(desk.play, game_id) if game_id else None
     if state is None:
-        await scene.say(scene.words("no-game"))
+        await scene.whisper(scene.words("no-game"))
         return
     lines = board_view.history(scene.words, state, scene.player.id)
     if not lines:
-        await scene.say(scene.words("history-none"))
+        await scene.whisper(scene.words("history-none"))
         return
     left = scene.words("history-left", tries=state.tries_left(scene.player.id))
-    await scene.say(Html("\n".join([scene.words("history-title"), *lines[-MAX_LINES:], left])))
+    await scene.whisper(Html("\n".join([scene.words("history-title"), *lines[-MAX_LINES:], left])))

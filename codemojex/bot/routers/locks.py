@@ -37,12 +37,12 @@ async def lock(message: Message, desk: Desk, request: str, args: str) -> None:
     place, _, cluster = args.partition(" ")
     token = emoji.token_of(cluster.strip(), settings.palette) if cluster.strip() else None
     if not place.isdecimal() or not cluster.strip():
-        await scene.say(scene.words("lock-how", example=settings.palette[0]))
+        await scene.whisper(scene.words("lock-how", example=settings.palette[0]))
     elif token is None:
         palette = "".join(settings.palette)
-        await scene.say(scene.words("guess-unknown", cluster=cluster.strip()[:16], palette=palette))
+        await scene.whisper(scene.words("guess-unknown", cluster=cluster.strip()[:16], palette=palette))
     elif (at := _place(place, settings)) is None:
-        await scene.say(scene.words("lock-place", length=settings.length))
+        await scene.whisper(scene.words("lock-place", length=settings.length))
     else:
         await _change(scene, game, lambda now: locks.pin(now, at, token, settings.length))
 
@@ -56,9 +56,9 @@ async def unlock(message: Message, desk: Desk, request: str, args: str) -> None:
     if args.lower() == "all":
         await _change(scene, game, locks.unpin)
     elif not args.isdecimal():
-        await scene.say(scene.words("unlock-how"))
+        await scene.whisper(scene.words("unlock-how"))
     elif (at := _place(args, game.settings)) is None:
-        await scene.say(scene.words("lock-place", length=game.settings.length))
+        await scene.whisper(scene.words("lock-place", length=game.settings.length))
     else:
         await _change(scene, game, lambda now: locks.unpin(now, at))
 
@@ -75,7 +75,7 @@ async def _scene_and_game(message: Message, desk: Desk, request: str) -> tuple[S
         return None
     game = await scene.game()
     if game is None:
-        await scene.say(scene.words("no-game"))
+        await scene.whisper(scene.words("no-game"))
         return None
     return scene, game
 
@@ -88,9 +88,9 @@ async def _change(scene: Scene, game: Snapshot, change: Callable[[dict[int, str]
     session = await sessions.update(scene.play, scene.session_id, changed)
     pinned = pins(session.locks, game.settings)
     if pinned:
-        await scene.say(scene.words("lock-done", slots=shown((), pinned, game.settings.length)))
+        await scene.whisper(scene.words("lock-done", slots=shown((), pinned, game.settings.length)))
     else:
-        await scene.say(scene.words("lock-none"))
+        await scene.whisper(scene.words("lock-none"))
     if scene.private and game.room == scene.room.id:
         await outbound.board(scene.play, game)
     elif scene.private:

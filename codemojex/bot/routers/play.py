@@ -67,11 +67,11 @@ async def start_game(message: Message, bot: Bot, desk: Desk, request: str, args:
         return
     settings = read_play(args, scene.private, scene.room.preset or DEFAULT_PRESET)
     if isinstance(settings, Unreadable):
-        await scene.say(scene.words("play-unknown", word=settings.word[:32], sets=", ".join(EMOJI_SETS)))
+        await scene.whisper(scene.words("play-unknown", word=settings.word[:32], sets=", ".join(EMOJI_SETS)))
     elif isinstance(settings, Misplaced):
-        await scene.say(scene.words("play-solo-here"))
+        await scene.whisper(scene.words("play-solo-here"))
     elif not await _open(scene, settings):
-        await scene.say(scene.words("play-already"))
+        await scene.whisper(scene.words("play-already"))
     elif scene.private and {"race", "team"} & set(args.lower().split()):
         await scene.say(scene.words("play-alone"))
     elif not scene.private and not desk.me.reads_all and not await is_admin(bot, scene.room.chat_id, desk.me.user_id):
@@ -90,7 +90,7 @@ async def accept_proposal(query: CallbackQuery, bot: Bot, desk: Desk, request: s
         return
     await answer(bot, query)
     if not await _open(scene, settings):
-        await scene.say(scene.words("play-already"))
+        await scene.whisper(scene.words("play-already"))
 
 
 async def _open(scene: Scene, settings: GameSettings) -> bool:

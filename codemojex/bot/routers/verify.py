@@ -28,7 +28,7 @@ async def verify(message: Message, desk: Desk, request: str) -> None:
     game_id = await scene.last_game_id()
     state = await views.view(desk.play, game_id) if game_id else None
     if state is None or state.opened is None:
-        await scene.say(scene.words("no-game"))
+        await scene.whisper(scene.words("no-game"))
         return
     commitment = state.opened.commitment
     if state.closed is None:

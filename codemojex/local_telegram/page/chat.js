@@ -2,7 +2,7 @@
 import { post } from "./api.js";
 import { Composer } from "./composer.js";
 import { el, fill } from "./elements.js";
-import { messageElement, preview } from "./message.js";
+import { messageElement, preview, seenBy } from "./message.js";
 
 const TOAST_MS = 4000;
 const TYPING_MS = 5000;
@@ -80,6 +80,7 @@ export class ChatPane {
   }
 
   #belongs(message) {
+    if (!seenBy(message, this.#person.user_id)) return false;
     return this.#thread === null || message.message_thread_id === this.#thread;
   }
 

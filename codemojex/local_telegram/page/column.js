@@ -2,7 +2,7 @@
 import { post } from "./api.js";
 import { ChatPane } from "./chat.js";
 import { avatar, clock, el, walk } from "./elements.js";
-import { preview } from "./message.js";
+import { preview, seenBy } from "./message.js";
 
 export class Column {
   #store;
@@ -35,6 +35,7 @@ export class Column {
     this.#on("state", () => this.#draw());
     this.#on("reset", () => this.#select(this.#open));
     this.#on("message", ({ chat_id: chatId, message }) => {
+      if (!seenBy(message, this.#person.user_id)) return;
       if (!this.#chats().has(chatId)) return;
       if (chatId !== this.#open && message.from.id !== this.#person.user_id) {
         this.#unread.set(chatId, (this.#unread.get(chatId) ?? 0) + 1);

@@ -26,6 +26,11 @@ export function preview(message) {
   return (message.text ?? happening(message)).replace(/\s+/g, " ").slice(0, 80);
 }
 
+// An ephemeral message is for one person only.
+export function seenBy(message, userId) {
+  return !message.receiver_user || message.receiver_user.id === userId;
+}
+
 // `view`: person, bot, chat; onPress(message, button, element), onReply(message), onJump(id), onCommand, onLink.
 export function messageElement(message, view) {
   const common = {
@@ -52,6 +57,7 @@ export function messageElement(message, view) {
   const text = el("div", { class: onlyEmojis(message.text) ? "text large" : "text", "data-testid": "text" });
   text.append(richText(message.text, message.entities, view));
   const stamp = el("span", { class: "stamp" });
+  if (message.receiver_user) stamp.append(el("i", {}, "only you see this "));
   if (message.edit_date) stamp.append(el("i", {}, "edited "));
   stamp.append(el("time", { datetime: new Date(message.date * 1000).toISOString() }, clock(message.date)));
   bubble.append(text, stamp);

@@ -86,7 +86,7 @@ export class Store extends EventTarget {
         this.messages.get(event.chat_id)?.set(event.message.message_id, event.message);
         for (const view of this.views.values()) {
           const chat = view.chats.get(event.chat_id);
-          if (!chat) continue;
+          if (!chat || event.message.receiver_user) continue;
           if ((chat.last_message?.message_id ?? 0) <= event.message.message_id) chat.last_message = event.message;
         }
         this.#tell(event.kind, event);
