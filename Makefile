@@ -11,8 +11,9 @@ BIN := $(VENV)/bin
 ARGS ?=
 # How many test processes; `make test WORKERS=2` chooses.
 WORKERS ?= logical
-# How many random stories `make soak` tells.
+# How many random stories `make soak` tells of each machine, and from which seed on: it prints them for a repetition.
 SOAK_RUNS ?= 5000
+SOAK_SEED ?=
 
 # The first Python on the path that is new enough; `make PYTHON=/path/to/python3 …` chooses another.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 python; do \
@@ -46,8 +47,8 @@ bench: $(VENV)/.run ## Measure the engine beside its peers on this machine (ARGS
 mutants: $(VENV)/.dev ## Try small defects of the engine's Lua; name those that no scenario or test notices
 	@exec $(BIN)/python -m tests.mutants $(ARGS)
 
-soak: $(VENV)/.dev ## Compare the engine with its plain model for 5,000 random stories; SOAK_RUNS=500 chooses
-	CODEMOJEX_MODEL_RUNS=$(SOAK_RUNS) $(BIN)/pytest tests/engine/test_model.py $(ARGS)
+soak: $(VENV)/.dev ## Compare the engine with its plain model in 5,000 random stories; SOAK_RUNS=500 chooses
+	CODEMOJEX_MODEL_RUNS=$(SOAK_RUNS) CODEMOJEX_MODEL_SEED=$(SOAK_SEED) $(BIN)/pytest tests/engine/test_model.py -s $(ARGS)
 
 clean: ## Remove the games of this machine (.codemojex) and all caches; .venv stays
 	rm -rf .codemojex .pytest_cache .ruff_cache .hypothesis .mutants build dist *.egg-info
