@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from msgspec.msgpack import encode as msgpack
 
-from codemojex.engine import cancel, flows, lanes, limits, recovery
+from codemojex.engine import admin, cancel, flows, ids, lanes, limits, recovery, schedule
 from codemojex.engine.backoff import Exponential, Fixed
 from codemojex.engine.connector import Arg
 from codemojex.engine.errors import WrongState
 from codemojex.engine.jobs import Dedup
+from codemojex.engine.outcome import Discard, GiveBack, Retry
 from codemojex.engine.scripts import ENGINE
 
 from .bench import Bench, lane
@@ -86,6 +88,46 @@ async def test_a_lane_whose_only_seat_dies_with_its_job_is_served_again(bench: B
         assert await bench.ring() == there
         await bench.sound()
     assert await bench.raw("EXISTS", "glimit") == 0
+
+
+async def given_back(b: Bench) -> None:
+    (job,) = await b.take()
+    await b.raw("DEL", "wake")
+    await b.settle(job, GiveBack())
+
+
+async def lapsed(b: Bench) -> None:
+    (job,) = await b.take()
+    await b.lapse(job)
+    await b.raw("DEL", "wake")
+    assert (await recovery.recover(b.bus, b.queue)).waiting == [job.id]
+
+
+async def reprocessed(b: Bench) -> None:
+    (job,) = await b.take()
+    await b.settle(job, Discard("no"))
+    await b.raw("DEL", "wake")
+    assert await admin.reprocess(b.bus, b.queue, job.id)
+
+
+async def come_due(b: Bench) -> None:
+    (job,) = await b.take()
+    await b.settle(job, Retry("no", 60_000))
+    await b.due(job.id)
+    await b.raw("DEL", "wake")
+    assert (await schedule.promote(b.bus, b.queue)).jobs == 1
+
+
+@pytest.mark.parametrize("name", [None, lane(1)])
+@pytest.mark.parametrize("comes_back", [given_back, lapsed, reprocessed, come_due])
+async def test_a_job_that_comes_back_wakes_a_worker(
+    bench: Bench, comes_back: Callable[[Bench], Awaitable[None]], name: str | None
+) -> None:
+    await bench.fill([name])
+    assert await bench.wakes() == 1
+    await comes_back(bench)
+    assert await bench.wakes() == 1
+    await bench.take()
 
 
 # the end of a queue
@@ -293,3 +335,26 @@ async def append(bench: Bench, *records: tuple[str, ...]) -> list[list[bytes]]:
     """Append records (stream id, origin, then names and values)."""
     args = [part for place, origin, *pairs in records for part in (place, origin, len(pairs), *pairs)]
     return await bench.bus.run(ENGINE.script("stream_append"), (bench.space.stream("s"),), args)
+
+
+async def test_a_quarantined_entry_is_named_by_its_new_id_and_a_trimmed_one_by_none(bench: Bench) -> None:
+    names = (bench.space.stream("s"), bench.space.stream("bad"))
+    for place in ("5-0", "6-0"):
+        await bench.bus.execute("XADD", names[0], place, "id", "a", "n", "1")
+    await bench.bus.execute("XGROUP", "CREATE", names[0], "g", "0")
+    await bench.bus.execute("XREADGROUP", "GROUP", "g", "me", "STREAMS", names[0], ">")
+    await bench.bus.execute("XDEL", names[0], "6-0")
+
+    async def quarantine(place: str) -> bytes:
+        args = ("g", place, "why", 3, 100, 60_000, 1008)
+        return await bench.bus.run(ENGINE.script("stream_quarantine"), names, args)
+
+    made = await quarantine("5-0")
+    ((place, fields),) = await bench.bus.execute("XRANGE", names[1], "-", "+")
+    assert place.decode() == ids.parse(made.decode()).stream_id
+    assert fields == [b"id", made, b"stream_id", b"5-0", b"group", b"g", b"error", b"why", b"deliveries", b"3",
+                      b"field:id", b"a", b"field:n", b"1"]  # fmt: skip
+    assert 50_000 < await bench.bus.execute("PTTL", names[1]) <= 60_000
+    assert await quarantine("6-0") == b""
+    assert await bench.bus.execute("XLEN", names[1]) == 1
+    assert (await bench.bus.execute("XPENDING", names[0], "g"))[0] == 0

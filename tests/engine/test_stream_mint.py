@@ -15,6 +15,7 @@ from codemojex.engine.scripts import Library
 
 PROBES = Library("tests.engine")
 NODE = 1008
+FIRST, LAST = NODE * 4096, NODE * 4096 + 4095
 
 
 @pytest.fixture
@@ -105,6 +106,14 @@ async def test_with_a_cell_no_two_streams_of_the_slot_share_an_id(bus: Connector
     assert 86_000_000 < await bus.execute("PTTL", cell) <= 86_400_100
 
 
+async def test_with_a_cell_no_two_ids_of_one_run_are_equal_either(bus: Connector, queue: str) -> None:
+    keys = keyspace.of(queue)
+    names = [keys.stream("a"), keys.stream("b"), keys.key("stream:cell")]
+    places = [place.decode().split("-") for place in await bus.run(PROBES.script("pair_probe"), names, [NODE, 9])]
+    assert [int(tail) for _, tail in places] == list(range(FIRST, FIRST + 9))
+    assert len({ms for ms, _ in places}) == 1
+
+
 async def test_one_event_has_one_id_in_every_stream_greater_than_the_last_of_all(bus: Connector, queue: str) -> None:
     game, feed = keyspace.of(queue).stream("GAM00000000000"), keyspace.of(queue).stream("feed")
     future = await server_ms(bus) + 9_000
@@ -119,7 +128,6 @@ async def test_one_event_has_one_id_in_every_stream_greater_than_the_last_of_all
     assert ids.parse(replies[0][0].decode()).unix_ms == future
 
 
-FIRST, LAST = NODE * 4096, NODE * 4096 + 4095
 LASTS = list(
     itertools.product([(0, 3), (0, FIRST), (0, FIRST + 9), (0, LAST), (-1, LAST - 1), (1, FIRST - 1)], repeat=2)
 )

@@ -1,17 +1,15 @@
 --- due: bring back what has waited long enough
 --- Keys: P
 --- Args: now, max: how many at most
---- Returns: wake_rested(P, now, max) and promote_due(P, now, max), each with the number moved; next_due(P, now) -> ms
----   until the next one, -1 when nothing waits
+--- Returns: wake_rested(P, now, max); promote_due(P, now, max) -> how many jobs were moved; next_due(P, now) -> ms until
+---   the next job or lane, -1 when nothing waits
 --- Refuses: nothing
 --- Include: ring
 local function wake_rested(P, now, max)
-  local lanes = redis.call('ZRANGEBYSCORE', P .. 'resting', '-inf', now, 'LIMIT', 0, max)
-  for _, g in ipairs(lanes) do
+  for _, g in ipairs(redis.call('ZRANGEBYSCORE', P .. 'resting', '-inf', now, 'LIMIT', 0, max)) do
     redis.call('ZREM', P .. 'resting', g)
     if redis.call('EXISTS', P .. 'g:' .. g .. ':pending') == 1 then ring_enter(P, g, lane_active(P, g)) end
   end
-  return #lanes
 end
 
 local function promote_due(P, now, max)
