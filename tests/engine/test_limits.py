@@ -175,6 +175,23 @@ async def test_a_caller_may_ask_about_a_rate_of_its_own(bench: Bench) -> None:
 # concurrency
 
 
+async def test_a_limit_of_nothing_that_a_peer_wrote_is_no_limit(bench: Bench) -> None:
+    await bench.raw("HSET", "meta", "max", 0, "concurrency", 0)
+    await bench.fill([None, None])
+    assert (await bench.claim(3)).limited_ms == 0
+    assert await limits.get_rate_limit_ttl(bench.bus, bench.queue) == 0
+    assert await bench.raw("EXISTS", "limiter") == 0
+
+
+async def test_a_concurrency_of_one_lets_one_job_out(bench: Bench) -> None:
+    await limits.set_concurrency(bench.bus, bench.queue, 1)
+    await bench.fill([None, lane(1)])
+    (job,) = (await bench.claim(3)).jobs
+    assert (await bench.claim(3)).jobs == []
+    await bench.settle(job)
+    await bench.take()
+
+
 async def test_the_queue_s_concurrency_bounds_all_claimers(bench: Bench) -> None:
     await limits.set_concurrency(bench.bus, bench.queue, 3)
     await bench.fill([lane(i) for i in range(4)] + [None] * 4)
