@@ -17,6 +17,7 @@ from codemojex.engine.connector import Arg, Connector
 from codemojex.engine.ids import Minter
 from codemojex.engine.jobs import Job, NewJob, Verdict
 from codemojex.engine.outcome import Complete, Outcome
+from codemojex.engine.scripts import ENGINE
 from codemojex.engine.settlement import Policy, Settlement, SettleVerdict
 
 LEASE = 60_000
@@ -43,6 +44,10 @@ class Bench:
     async def raw(self, command: str, key: str, *rest: Arg) -> Any:
         """A bare command on one of the queue's keys."""
         return await self.bus.execute(command, self.space.key(key), *rest)
+
+    async def run(self, command: str, *args: Arg) -> Any:
+        """A command of the engine by itself, as a peer runs it."""
+        return await self.bus.run(ENGINE.script(command), (self.space.prefix,), args)
 
     async def row(self, job_id: str) -> dict[str, str]:
         row = await self.raw("HGETALL", f"job:{job_id}")

@@ -8,27 +8,21 @@ from typing import Any
 import pytest
 from msgspec.msgpack import encode as msgpack
 
-from codemojex.engine import admin, cancel, flows, ids, lanes, limits, recovery, schedule
+from codemojex.engine import admin, cancel, flows, lanes, limits, recovery, schedule
 from codemojex.engine.backoff import Exponential, Fixed
-from codemojex.engine.connector import Arg
 from codemojex.engine.errors import WrongState
 from codemojex.engine.jobs import Dedup
 from codemojex.engine.outcome import Discard, GiveBack, Retry
-from codemojex.engine.scripts import ENGINE
 
 from .bench import Bench, lane
 
 DEADLINE_S = 5.0
 
 
-async def run(bench: Bench, name: str, *args: Arg) -> Any:
-    return await bench.bus.run(ENGINE.script(name), (bench.space.prefix,), args)
-
-
 async def admit(bench: Bench, **spec: Any) -> tuple[bytes, dict[str, str]]:
     """What the command answers to a spec (see include/admit_one.lua), and the row that it wrote."""
     job_id = bench.id()
-    code, holder = await run(bench, "admit_many", msgpack([{"id": job_id, **spec}]), b"payload")
+    code, holder = await bench.run("admit_many", msgpack([{"id": job_id, **spec}]), b"payload")
     assert holder.decode() == job_id
     return code, await bench.row(job_id)
 
@@ -59,8 +53,8 @@ async def test_a_row_holds_what_its_spec_says_and_nothing_else(bench: Bench) -> 
 
 
 async def test_settings_say_that_they_were_taken(bench: Bench) -> None:
-    assert await run(bench, "configure", "max", 5, "duration", 1000) == 1
-    assert await run(bench, "lane_set", lane(1), "weight", 2) == 1
+    assert await bench.run("configure", "max", 5, "duration", 1000) == 1
+    assert await bench.run("lane_set", lane(1), "weight", 2) == 1
 
 
 async def test_a_ceiling_of_its_own_is_no_default_and_other_settings_leave_the_default(bench: Bench) -> None:
@@ -137,7 +131,7 @@ async def test_an_obliteration_does_a_bounded_part_of_its_work_in_one_call(bench
     await bench.raw("HSET", "meta", "paused", 1)
     await bench.raw("SADD", "paused", *(lane(n) for n in range(7)))
     for more, left in ((1, 4), (1, 1), (0, 0)):
-        assert (await run(bench, "obliterate", 0, 3), await bench.raw("SCARD", "paused")) == (more, left)
+        assert (await bench.run("obliterate", 0, 3), await bench.raw("SCARD", "paused")) == (more, left)
     assert await bench.keys() == {}
 
 
@@ -156,7 +150,7 @@ async def test_an_obliteration_in_small_steps_leaves_nothing_wherever_a_lane_sta
             await bench.raw("HSET", "gactive", lane(number), 1)
     await bench.raw("HSET", "meta", "paused", 1)
     calls = 1
-    while await run(bench, "obliterate", 0, budget):
+    while await bench.run("obliterate", 0, budget):
         calls += 1
         assert calls < 60
     assert calls == {1: 31, 2: 16, 7: 5}[budget], "25 jobs and 5 lanes are the work"
@@ -172,7 +166,7 @@ async def test_who_holds_a_job_hears_that_it_shall_end(bench: Bench) -> None:
     await pubsub.get_message(timeout=DEADLINE_S)
     (job_id,) = await bench.fill([None])
     await bench.take()
-    assert await run(bench, "cancel", job_id, "why", "the event") == b"asked"
+    assert await bench.run("cancel", job_id, "why", "the event") == b"asked"
     message = await pubsub.get_message(timeout=DEADLINE_S)
     await pubsub.aclose()
     assert message is not None
@@ -193,15 +187,15 @@ async def test_the_last_job_of_a_lane_takes_the_default_ceiling_along_when_it_is
 
 async def test_an_acknowledgement_from_before_an_obliteration_takes_nothing_off(bench: Bench) -> None:
     await bench.raw("RPUSH", "flow:outbox", "unreadable")  # again, in the queue's next life
-    assert await run(bench, "flow_ack", 1, 1, "unreadable", "unreadable") == 0
+    assert await bench.run("flow_ack", 1, 1, "unreadable", "unreadable") == 0
     assert await bench.raw("LLEN", "flow:outbox") == 1
-    assert await run(bench, "flow_ack", 0, 1, "unreadable", "unreadable") == 1
+    assert await bench.run("flow_ack", 0, 1, "unreadable", "unreadable") == 1
 
 
 async def test_the_last_hundred_unreadable_entries_are_kept_for_a_week(bench: Bench) -> None:
     await bench.raw("RPUSH", "flow:rejected", *range(100))
     await bench.raw("RPUSH", "flow:outbox", "bad", "good")
-    assert await run(bench, "flow_ack", 0, 1, "bad", "bad", "good") == 2
+    assert await bench.run("flow_ack", 0, 1, "bad", "bad", "good") == 2
     assert await bench.raw("LRANGE", "flow:rejected", 0, -1) == [*(b"%d" % n for n in range(1, 100)), b"bad"]
     assert 6 * 86_400_000 < await bench.raw("PTTL", "flow:rejected") <= 7 * 86_400_000
 
@@ -235,11 +229,11 @@ async def test_an_end_that_waits_in_the_outbox_is_found_and_no_other_is_taken_fo
 async def test_nothing_is_told_after_the_first_error(bench: Bench) -> None:
     first, second, children = bench.id(), bench.id(), [bench.id() for _ in range(3)]
     for parent in (first, second):
-        assert (await run(bench, "admit_many", msgpack([{"id": parent, "children": 2}]), b"payload"))[0] == b"held"
+        assert (await bench.run("admit_many", msgpack([{"id": parent, "children": 2}]), b"payload"))[0] == b"held"
     await bench.raw("SET", f"job:{second}:processed", "no hash")
     told = [("done", first, children[0], "", "r"), ("done", second, children[1], "", "r"),
             ("fail", first, children[2], "id", "e")]  # fmt: skip
-    new, error = await run(bench, "flow_deliver", *(part for one in told for part in one))
+    new, error = await bench.run("flow_deliver", *(part for one in told for part in one))
     assert new == b"new"
     assert error.startswith(b"ERR WRONGTYPE")
     assert await bench.raw("GET", f"job:{first}:dependencies") == b"1"
@@ -250,7 +244,7 @@ async def test_nothing_is_told_after_the_first_error(bench: Bench) -> None:
 
 async def settle(bench: Bench, *item: Any) -> tuple[int, list[Any]]:
     """One settlement; the server's instant and verdict, detail and reply."""
-    now, verdicts, _ = await run(bench, "settle", msgpack([item]), 5, "fixed:700", 0, 0, 0)
+    now, verdicts, _ = await bench.run("settle", msgpack([item]), 5, "fixed:700", 0, 0, 0)
     return now, verdicts
 
 
@@ -297,64 +291,3 @@ async def test_a_failure_that_no_effect_caused_names_its_cause(bench: Bench) -> 
     await bench.raw("SET", "dead", "no set")
     _, (verdict, detail, _) = await settle(bench, job.id, job.token, "discard", "no")
     assert (verdict, detail.partition(b" ")[0]) == (b"effect_failed", b"WRONGTYPE")
-
-
-# streams
-
-
-@pytest.mark.parametrize(("deleted", "certain"), [(5, b"1"), (8, b"0")])
-async def test_a_record_behind_was_certainly_never_here_if_none_went_at_or_after_its_place(
-    bench: Bench, deleted: int, certain: bytes
-) -> None:
-    for place in (5, 6, 8, 9):
-        await bench.raw("XADD", "stream:s", f"{place}-0", "id", place)
-    assert await append(bench, ("7-0", "given", "id", "x")) == [[b"behind", b"9-0", b"1"]]
-    await bench.raw("XDEL", "stream:s", f"{deleted}-0")
-    assert await append(bench, ("7-0", "given", "id", "x")) == [[b"behind", b"9-0", certain]]
-    await bench.raw("XTRIM", "stream:s", "MINID", "9")
-    assert await append(bench, ("7-0", "given", "id", "x")) == [[b"behind", b"9-0", b"0"]]
-
-
-async def test_a_record_is_repeated_only_when_every_field_is_the_same(bench: Bench) -> None:
-    there = ("5-0", "given", "id", "a", "n", "1")
-    other = [("5-0", "given", "id", "a"), (*there, "m", "2"), (*there[:-1], "2"), (*there[:-2], "m", "1")]
-    assert await append(bench, there, there, *other) == [[b"appended"], [b"repeated"], *[[b"conflict"]] * 4]
-
-
-async def test_after_an_error_the_minted_records_wait_and_the_given_ones_are_tried(bench: Bench) -> None:
-    await bench.raw("SET", "stream:s", "no stream")
-    records = [("5-0", origin, "id", "a") for origin in ("given", "minted", "minted", "given")]
-    codes = [reply[0] for reply in await append(bench, *records)]
-    assert codes == [b"error", b"error", b"untried", b"error"]
-    await bench.raw("DEL", "stream:s")
-    codes = [reply[0] for reply in await append(bench, ("6-0", "minted", "id", "a"), *records)]
-    assert codes == [b"appended", b"behind", b"behind", b"untried", b"behind"]
-
-
-async def append(bench: Bench, *records: tuple[str, ...]) -> list[list[bytes]]:
-    """Append records (stream id, origin, then names and values)."""
-    args = [part for place, origin, *pairs in records for part in (place, origin, len(pairs), *pairs)]
-    return await bench.bus.run(ENGINE.script("stream_append"), (bench.space.stream("s"),), args)
-
-
-async def test_a_quarantined_entry_is_named_by_its_new_id_and_a_trimmed_one_by_none(bench: Bench) -> None:
-    names = (bench.space.stream("s"), bench.space.stream("bad"))
-    for place in ("5-0", "6-0"):
-        await bench.bus.execute("XADD", names[0], place, "id", "a", "n", "1")
-    await bench.bus.execute("XGROUP", "CREATE", names[0], "g", "0")
-    await bench.bus.execute("XREADGROUP", "GROUP", "g", "me", "STREAMS", names[0], ">")
-    await bench.bus.execute("XDEL", names[0], "6-0")
-
-    async def quarantine(place: str) -> bytes:
-        args = ("g", place, "why", 3, 100, 60_000, 1008)
-        return await bench.bus.run(ENGINE.script("stream_quarantine"), names, args)
-
-    made = await quarantine("5-0")
-    ((place, fields),) = await bench.bus.execute("XRANGE", names[1], "-", "+")
-    assert place.decode() == ids.parse(made.decode()).stream_id
-    assert fields == [b"id", made, b"stream_id", b"5-0", b"group", b"g", b"error", b"why", b"deliveries", b"3",
-                      b"field:id", b"a", b"field:n", b"1"]  # fmt: skip
-    assert 50_000 < await bench.bus.execute("PTTL", names[1]) <= 60_000
-    assert await quarantine("6-0") == b""
-    assert await bench.bus.execute("XLEN", names[1]) == 1
-    assert (await bench.bus.execute("XPENDING", names[0], "g"))[0] == 0

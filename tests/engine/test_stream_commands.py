@@ -1,0 +1,68 @@
+"""The commands of event streams called by themselves: each reply, and what stays behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from codemojex.engine import ids
+from codemojex.engine.scripts import ENGINE
+
+from .bench import Bench
+
+
+@pytest.mark.parametrize(("deleted", "certain"), [(5, b"1"), (8, b"0")])
+async def test_a_record_behind_was_certainly_never_here_if_none_went_at_or_after_its_place(
+    bench: Bench, deleted: int, certain: bytes
+) -> None:
+    for place in (5, 6, 8, 9):
+        await bench.raw("XADD", "stream:s", f"{place}-0", "id", place)
+    assert await append(bench, ("7-0", "given", "id", "x")) == [[b"behind", b"9-0", b"1"]]
+    await bench.raw("XDEL", "stream:s", f"{deleted}-0")
+    assert await append(bench, ("7-0", "given", "id", "x")) == [[b"behind", b"9-0", certain]]
+    await bench.raw("XTRIM", "stream:s", "MINID", "9")
+    assert await append(bench, ("7-0", "given", "id", "x")) == [[b"behind", b"9-0", b"0"]]
+
+
+async def test_a_record_is_repeated_only_when_every_field_is_the_same(bench: Bench) -> None:
+    there = ("5-0", "given", "id", "a", "n", "1")
+    other = [("5-0", "given", "id", "a"), (*there, "m", "2"), (*there[:-1], "2"), (*there[:-2], "m", "1")]
+    assert await append(bench, there, there, *other) == [[b"appended"], [b"repeated"], *[[b"conflict"]] * 4]
+
+
+async def test_after_an_error_the_minted_records_wait_and_the_given_ones_are_tried(bench: Bench) -> None:
+    await bench.raw("SET", "stream:s", "no stream")
+    records = [("5-0", origin, "id", "a") for origin in ("given", "minted", "minted", "given")]
+    codes = [reply[0] for reply in await append(bench, *records)]
+    assert codes == [b"error", b"error", b"untried", b"error"]
+    await bench.raw("DEL", "stream:s")
+    codes = [reply[0] for reply in await append(bench, ("6-0", "minted", "id", "a"), *records)]
+    assert codes == [b"appended", b"behind", b"behind", b"untried", b"behind"]
+
+
+async def append(bench: Bench, *records: tuple[str, ...]) -> list[list[bytes]]:
+    """Append records (stream id, origin, then names and values)."""
+    args = [part for place, origin, *pairs in records for part in (place, origin, len(pairs), *pairs)]
+    return await bench.bus.run(ENGINE.script("stream_append"), (bench.space.stream("s"),), args)
+
+
+async def test_a_quarantined_entry_is_named_by_its_new_id_and_a_trimmed_one_by_none(bench: Bench) -> None:
+    names = (bench.space.stream("s"), bench.space.stream("bad"))
+    for place in ("5-0", "6-0"):
+        await bench.bus.execute("XADD", names[0], place, "id", "a", "n", "1")
+    await bench.bus.execute("XGROUP", "CREATE", names[0], "g", "0")
+    await bench.bus.execute("XREADGROUP", "GROUP", "g", "me", "STREAMS", names[0], ">")
+    await bench.bus.execute("XDEL", names[0], "6-0")
+
+    async def quarantine(place: str) -> bytes:
+        args = ("g", place, "why", 3, 100, 60_000, 1008)
+        return await bench.bus.run(ENGINE.script("stream_quarantine"), names, args)
+
+    made = await quarantine("5-0")
+    ((place, fields),) = await bench.bus.execute("XRANGE", names[1], "-", "+")
+    assert place.decode() == ids.parse(made.decode()).stream_id
+    assert fields == [b"id", made, b"stream_id", b"5-0", b"group", b"g", b"error", b"why", b"deliveries", b"3",
+                      b"field:id", b"a", b"field:n", b"1"]  # fmt: skip
+    assert 50_000 < await bench.bus.execute("PTTL", names[1]) <= 60_000
+    assert await quarantine("6-0") == b""
+    assert await bench.bus.execute("XLEN", names[1]) == 1
+    assert (await bench.bus.execute("XPENDING", names[0], "g"))[0] == 0
