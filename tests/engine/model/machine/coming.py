@@ -18,7 +18,7 @@ from tests.engine.model.plain.admission import admit
 from tests.engine.model.plain.limits import configure
 from tests.engine.model.plain.state import Queue
 
-from .both import BY, LANES, NAMES, QUEUES, Both
+from .both import BY, LANE_NAMES, LANES, NAMES, QUEUES, Both
 from .story import HOUR, PICK, one_of
 
 LEASE = HOUR
@@ -53,15 +53,19 @@ class Coming(Both):
         super().teardown()
 
     @initialize(
-        default=st.sampled_from([None, 1, 2]),
-        kind=st.sampled_from([None, "window", "bucket"]),
+        default=st.sampled_from([None, None, 1, 2]),
+        weight=st.sampled_from([None, 2, 3]),
+        kind=st.sampled_from([None, None, "window", "bucket"]),
     )
-    def settings(self, default: int | None, kind: str | None) -> None:
+    def settings(self, default: int | None, weight: int | None, kind: str | None) -> None:
         """Stories differ from their first line: most have limits."""
         bus, q = self.at((0, 0))
         self.do(limits.set_default_lane_limit(bus, q.name, default))
         configure(q, lane_limit=default)
-        self.budget(bus, q, kind, 8)
+        self.do(lanes.weight(bus, q.name, LANE_NAMES[0], weight))
+        if weight:
+            q.weights[LANE_NAMES[0]] = weight
+        self.budget(bus, q, kind, 12)
 
     def budget(self, bus: Any, q: Queue, kind: str | None, n: int) -> None:
         if kind == "window":
@@ -165,7 +169,7 @@ class Coming(Both):
         self.claimed(q, plain.claim(q, n, LEASE, max_bytes), answer)
 
     @precondition(lambda self: any(q.ring or q.pending or q.schedule for q in self.world.queues.values()))
-    @rule(client=st.integers(0, 2), n=st.integers(1, 6))
+    @rule(client=st.integers(0, 2), n=st.sampled_from([1, 1, 2, 3, 4, 6, 8]))
     def claim_what_is_there(self, client: int, n: int) -> None:
         """Claims are half of a queue's life: they come more often than one rule of many would."""
         some = [i for i, q in enumerate(self.world.queues.values()) if q.ring or q.pending or q.schedule]

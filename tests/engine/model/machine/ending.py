@@ -27,7 +27,7 @@ from .story import HOUR, PICK
 MAX_STALLED = 2
 HOW = st.sampled_from(
     [
-        *("done", "done", "result", "note", "follow", "refuse", "fail"),
+        *("done", "done", "done", "done", "result", "result", "note", "follow", "refuse", "fail"),
         *("retry", "retry soon", "retry by itself", "delay", "park", "discard", "give back"),
     ]
 )
@@ -77,7 +77,7 @@ class Ending(Coming):
     @precondition(lambda self: any(q.active for q in self.world.queues.values()))
     @rule(
         client=st.integers(0, 2),
-        some=st.lists(st.tuples(PICK, HOW), min_size=1, max_size=3),
+        some=st.lists(st.tuples(PICK, HOW), min_size=1, max_size=4),
         n=st.sampled_from([0, 0, 1, 2, 3]),
         max_bytes=BYTES,
     )
@@ -246,20 +246,22 @@ class Ending(Coming):
             getattr(times[where, i], name)[i] = PAST
         return [(times[key], key[1]) for key in chosen]
 
+    @precondition(lambda self: any("limiter" in q.lives for q in self.world.queues.values()))
+    @rule()
+    def the_budget_returns(self) -> None:
+        for q in self.world.queues.values():
+            self.wires[0].now("DEL", f"{self.prefixes[q.name]}limiter")
+            restore(q)
+
     @rule(by=BY, pick=PICK)
     def a_key_ends(self, by: Any, pick: int) -> None:
-        """An idempotency window, a mark, a log or the queue's window comes to its end."""
+        """An idempotency window, a mark or a log comes to its end."""
         _, q = self.at(by)
-        some = sorted(
-            key for key in q.lives if key.startswith(("de:", "job:", "limiter")) and not key.endswith(":part")
-        )
+        some = sorted(key for key in q.lives if key.startswith(("de:", "job:")) and not key.endswith(":part"))
         if not some:
             return
         key = some[pick % len(some)]
         assert self.wires[0].now("DEL", self.prefixes[q.name] + key) == 1
-        if key == "limiter":
-            restore(q)
-            return
         del q.lives[key]
         if key.startswith("de:"):
             del q.dedup[key[3:]]

@@ -83,7 +83,7 @@ class Ruling(Coming):
             q.resting.pop(name, None)
         q.visit(name)
 
-    @rule(by=BY, kind=st.sampled_from([None, "window", "bucket"]), n=st.integers(2, 8))
+    @rule(by=BY, kind=st.sampled_from([None, None, "window", "bucket"]), n=st.integers(2, 8))
     def rate(self, by: Any, kind: str | None, n: int) -> None:
         bus, q = self.at(by)
         self.budget(bus, q, kind, n)

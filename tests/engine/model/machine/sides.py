@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from .keeping import Keeping
 from .recording import Recording
@@ -11,7 +12,7 @@ from .recording import Recording
 class Sides(Recording, Keeping):
     """One database with all of them."""
 
-    always = frozenset(("append", "read_as_group", "cache_write"))
+    often: ClassVar[Mapping[str, int]] = {"append": 2, "read_as_group": 2, "acknowledge": 1, "cache_write": 3}
 
     def agree(self, found: dict[str, Any], ends: dict[str, float], now: int) -> None:
         self.agree_beside(found, ends, now)

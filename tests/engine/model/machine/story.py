@@ -7,7 +7,7 @@ invariant then hands the whole database to `agree`. `verbs` notes which verbs ra
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import sha1
 from pathlib import Path
@@ -65,11 +65,19 @@ DUMP_SHA = sha1(DUMP.encode(), usedforsecurity=False).hexdigest()
 
 
 class Choice(RuleStrategy):
-    """The next rule. Hypothesis leaves a random half of the rules out of each story, but never those of `always`."""
+    """The next rule: those of `often` so many times as often as the others.
+
+    Hypothesis leaves a random half of the rules out of each story, but never those.
+    """
+
+    def __init__(self, machine: Story) -> None:
+        super().__init__(machine)
+        rules = [rule for rule in self.rules for _ in range(machine.often.get(rule.function.__name__, 1))]
+        self._enabled_rules_strategy = st.sampled_from(rules).filter(self._rule_is_enabled)
 
     def _rule_is_enabled(self, r: Rule) -> bool:
-        always: frozenset[str] = self.machine.always  # type: ignore[attr-defined]
-        return self.is_valid(r) if r.function.__name__ in always else super()._rule_is_enabled(r)
+        often: Mapping[str, int] = self.machine.often  # type: ignore[attr-defined]
+        return self.is_valid(r) if r.function.__name__ in often else super()._rule_is_enabled(r)
 
 
 class Story(RuleBasedStateMachine):
@@ -78,7 +86,7 @@ class Story(RuleBasedStateMachine):
     wires: ClassVar[Sequence[Wire]]
     verbs: ClassVar[set[str]]
     steps: ClassVar[list[int]]  # of each story that was told
-    always: ClassVar[frozenset[str]] = frozenset()
+    often: ClassVar[Mapping[str, int]] = {}
 
     def __init__(self) -> None:
         super().__init__()
