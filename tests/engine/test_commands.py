@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from msgspec.msgpack import encode as msgpack
 
-from codemojex.engine import admin, cancel, flows, lanes, limits, recovery, schedule
+from codemojex.engine import cancel, flows, lanes, limits, recovery
 from codemojex.engine.backoff import Exponential, Fixed
 from codemojex.engine.errors import WrongState
 from codemojex.engine.jobs import Dedup
-from codemojex.engine.outcome import Discard, GiveBack, Retry
 
 from .bench import Bench, lane
 
@@ -82,46 +80,6 @@ async def test_a_lane_whose_only_seat_dies_with_its_job_is_served_again(bench: B
         assert await bench.ring() == there
         await bench.sound()
     assert await bench.raw("EXISTS", "glimit") == 0
-
-
-async def given_back(b: Bench) -> None:
-    (job,) = await b.take()
-    await b.raw("DEL", "wake")
-    await b.settle(job, GiveBack())
-
-
-async def lapsed(b: Bench) -> None:
-    (job,) = await b.take()
-    await b.lapse(job)
-    await b.raw("DEL", "wake")
-    assert (await recovery.recover(b.bus, b.queue)).waiting == [job.id]
-
-
-async def reprocessed(b: Bench) -> None:
-    (job,) = await b.take()
-    await b.settle(job, Discard("no"))
-    await b.raw("DEL", "wake")
-    assert await admin.reprocess(b.bus, b.queue, job.id)
-
-
-async def come_due(b: Bench) -> None:
-    (job,) = await b.take()
-    await b.settle(job, Retry("no", 60_000))
-    await b.due(job.id)
-    await b.raw("DEL", "wake")
-    assert (await schedule.promote(b.bus, b.queue)).jobs == 1
-
-
-@pytest.mark.parametrize("name", [None, lane(1)])
-@pytest.mark.parametrize("comes_back", [given_back, lapsed, reprocessed, come_due])
-async def test_a_job_that_comes_back_wakes_a_worker(
-    bench: Bench, comes_back: Callable[[Bench], Awaitable[None]], name: str | None
-) -> None:
-    await bench.fill([name])
-    assert await bench.wakes() == 1
-    await comes_back(bench)
-    assert await bench.wakes() == 1
-    await bench.take()
 
 
 # the end of a queue
