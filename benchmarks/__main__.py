@@ -41,8 +41,9 @@ async def main(names: Sequence[str], quick: bool, file: Path | None) -> None:
             server.empty()
             _say("our engine alone")
             costs = await engine.costs(url, jobs=sizes.engine, many=sizes.lanes)
-    print(f"\nOurs against each peer: above 1 ours is better, below 1 the peer is. {CONCURRENCY} jobs at once.\n")
-    print(report.ratios(run.results))
+    if len(run.results) > 1:
+        print(f"\nOurs against each peer: above 1 ours is better, below 1 the peer is. {CONCURRENCY} jobs at once.\n")
+        print(report.ratios(run.results))
     print(f"\nFigures\n\n{report.figures(run.results)}\n\n{report.settings(run.results)}")
     for name, reason in run.missing.items():
         print(f"- {name}: {reason}")

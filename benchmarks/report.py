@@ -33,6 +33,7 @@ ROWS = (
     Row("enqueue one by one, jobs/s", ("single", "jobs_per_s"), True),
     Row("enqueue in bulk, jobs/s", ("bulk", "jobs_per_s"), True),
     Row("work, jobs/s", ("work", "jobs_per_s"), True),
+    Row("enqueue one by one, producer µs per job", ("single", "client_us"), False),
     Row("enqueue in bulk, server µs per job", ("bulk", "server_us"), False),
     Row("work, server µs per job", ("work", "server_us"), False),
     Row("work, worker µs per job", ("work", "client_us"), False),

@@ -15,10 +15,8 @@ from typing import Any
 from .errors import Unavailable, UnknownOutcome
 from .keyspace import VERSION_KEY, WIRE_VERSION
 from .observing import Observe, ignore
-from .pools import Arg, Ask, Check, client, guided_client
+from .pools import Arg, Ask, Check, Command, Pool, client, guided_client
 from .translation import FenceError, Loading, NeverSent, as_error, translated
-
-Command = Sequence[Arg]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +55,26 @@ class Node:
         )
 
     async def execute(self, command: Command) -> Any:  # a reply has no narrower type
-        return await translated(self._client.execute_command(*command))
+        return await translated(_one(self._client.connection_pool, command, self._timeout_s))
 
     async def blocking(self, command: Command, wait_s: float) -> Any:  # as above
         try:
             async with asyncio.timeout(wait_s + self._timeout_s):
-                return await translated(self._blocking.execute_command(*command))
+                return await translated(_one(self._blocking.connection_pool, command, None))
         except TimeoutError as error:
             raise UnknownOutcome(f"no answer to {command[0]!s} in {wait_s + self._timeout_s:g} s") from error
 
     async def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """All commands in one round trip; error replies stand in the list as the engine's errors."""
-        pipe = self._client.pipeline(transaction=False)
-        for command in commands:
-            pipe.execute_command(*command)
         try:
-            replies: list[Any] = await translated(pipe.execute(raise_on_error=False))
+            replies: list[Any] = await translated(self._client.connection_pool.round_trip(commands, self._timeout_s))
         except Loading as error:  # of some command; those before it may have run
             raise UnknownOutcome(str(error)) from error
         return [as_error(reply) if isinstance(reply, Exception) else reply for reply in replies]
 
     async def ask(self, *command: Arg) -> Any:
         """`execute` with the client's own errors: for checks, which run inside the client's connect."""
-        return await self._client.execute_command(*command)
+        return await _one(self._client.connection_pool, command, self._timeout_s)
 
     def subscriber(self) -> Any:  # the client's own type
         return self._blocking
@@ -120,11 +115,19 @@ async def ask_once(url: str, timeout_s: float, *command: Arg) -> Any:
     once = client(url, use="commands", read_timeout_s=timeout_s, max_connections=1, timeout_s=timeout_s, check=None)
     try:
         async with asyncio.timeout(timeout_s):
-            return await translated(once.execute_command(*command))
+            return await translated(_one(once.connection_pool, command, timeout_s))
     except TimeoutError as error:
         raise Unavailable(f"no answer to {command[0]!s} in {timeout_s:g} s") from error
     finally:
         await once.aclose()
+
+
+async def _one(pool: Pool, command: Command, timeout_s: float | None) -> Any:  # a reply has no narrower type
+    """One command. Raises the client's errors, those of error replies too."""
+    [reply] = await pool.round_trip((command,), timeout_s)
+    if isinstance(reply, Exception):
+        raise reply
+    return reply
 
 
 def run_id(info: bytes) -> bytes:

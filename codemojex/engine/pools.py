@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, Protocol, cast
 from urllib.parse import urlsplit
 
@@ -22,6 +22,7 @@ from .observing import Observe, ignore
 from .translation import NeverSent, as_error
 
 Arg = str | bytes | int | float
+Command = Sequence[Arg]
 Ask = Callable[..., Awaitable[Any]]
 Check = Callable[[Ask], Awaitable[None]]
 Use = Literal["commands", "waits"]
@@ -32,8 +33,6 @@ class Client(Protocol):
 
     connection_pool: Pool
 
-    def execute_command(self, *args: Arg) -> Awaitable[Any]: ...
-    def pipeline(self, transaction: bool) -> Any: ...
     async def aclose(self) -> None: ...
 
 
@@ -64,7 +63,10 @@ class Pool(BlockingConnectionPool):
     async def get_connection(self, *args: Any, **options: Any) -> Any:
         self._waiting += 1
         try:
-            connection = await cast(Any, super()).get_connection(*args, **options)
+            if self._waiting == 1 and self._available_connections:  # the short way of the usual case
+                connection = await self._idle()
+            else:
+                connection = await cast(Any, super()).get_connection(*args, **options)
         except (faults.ConnectionError, faults.TimeoutError) as error:
             if isinstance(error.__cause__, asyncio.TimeoutError):  # of the wait for a free one
                 self.observe("connector.overload", {**self.about, "pending": self._waiting})
@@ -80,6 +82,37 @@ class Pool(BlockingConnectionPool):
             await self.release(connection)
             raise NeverSent("no connection to the server: it was closed")
         return connection
+
+    async def _idle(self) -> Any:
+        connection = cast(Any, self).get_available_connection()
+        try:
+            await cast(Any, self).ensure_connection(connection)
+        except BaseException:
+            await self.release(connection)
+            raise
+        return connection
+
+    async def round_trip(self, commands: Sequence[Command], timeout_s: float | None) -> list[Any]:
+        """Send `commands` together and read an answer to each; error replies stand in the list as the client's errors.
+
+        A caller who stops waiting, or waits longer than `timeout_s`, costs the socket: a late answer would be taken
+        for somebody else's.
+        """
+        connection = await self.get_connection()
+        usual, connection.socket_timeout = connection.socket_timeout, None  # one deadline for it all, not one per step
+        try:
+            async with asyncio.timeout(timeout_s):
+                await connection.send_packed_command(connection.pack_commands(commands))
+                return [await _reply(connection) for _ in commands]
+        except TimeoutError as error:
+            await connection.disconnect(nowait=True)
+            raise faults.TimeoutError(f"none within {timeout_s:g} s") from error
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        finally:
+            connection.socket_timeout = usual
+            await self.release(connection)
 
     async def release(self, connection: Any) -> None:
         if not connection.is_connected and not self.closed:
@@ -169,6 +202,13 @@ def client(
     made.response_callbacks.clear()  # replies stay as the wire has them
     made.auto_close_connection_pool = True
     return cast(Client, made)
+
+
+async def _reply(connection: Any) -> Any:
+    try:
+        return await connection.read_response()
+    except faults.ResponseError as error:
+        return error
 
 
 def _passing(check: Check, pool: Pool) -> Callable[[_Socket], Awaitable[None]]:

@@ -122,7 +122,7 @@ async def test_a_silent_connection_is_asked_and_a_dead_one_replaced(
         await until(lambda: asked == 1)
         assert heard.reconnects == 0
         await until(lambda: heard.reconnects == 1)
-        await until(lambda: listeners(bench))
+        await until(lambda: heard._client not in (None, client))  # the server may still count the one that was dropped
         await events.publish(bench.bus, bench.queue, "completed", bench.id())
         await next_event
 
