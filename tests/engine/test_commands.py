@@ -249,3 +249,30 @@ async def test_a_failure_that_no_effect_caused_names_its_cause(bench: Bench) -> 
     await bench.raw("SET", "dead", "no set")
     _, (verdict, detail, _) = await settle(bench, job.id, job.token, "discard", "no")
     assert (verdict, detail.partition(b" ")[0]) == (b"effect_failed", b"WRONGTYPE")
+
+
+# marks
+
+
+async def test_a_mark_and_the_lease_that_it_renews_have_lives_of_their_own(bench: Bench) -> None:
+    async def lives(job_id: str) -> tuple[int, int]:
+        (field,) = await bench.raw("HPTTL", f"job:{job_id}", "FIELDS", 1, "lock")
+        return await bench.raw("PTTL", f"job:{job_id}:lock"), field
+
+    await bench.fill([None, None])
+    one, two = await bench.take(2)
+    assert await bench.run("lock_set", 5_000, one.id, "mine", bench.id(), "mine", two.id, "mine") == [1, 0, 1]
+    for left in (*await lives(one.id), *await lives(two.id)):
+        assert 0 < left <= 5_000
+    before = await bench.raw("ZSCORE", "active", one.id)
+    await bench.raw("ZADD", "active", before - 30_000, one.id)
+    renewed = await bench.run("lock_refresh", 60_000, 90_000, one.id, one.token, two.id, "9", bench.id(), "1")
+    assert renewed == [b"ok", b"stale", b"gone"]
+    assert await bench.raw("ZSCORE", "active", one.id) >= before
+    assert await bench.raw("ZSCORE", "active", one.id) < before + 25_000
+    assert all(60_000 < left <= 90_000 for left in (await lives(one.id)))
+    assert all(left <= 5_000 for left in (await lives(two.id)))
+    assert await bench.raw("GET", f"job:{one.id}:lock") == one.token.encode()
+    assert await bench.run("lock_clear", one.id, "other", one.id, one.token, two.id, "mine") == [0, 1, 1]
+    assert await bench.raw("EXISTS", f"job:{one.id}:lock", f"job:{two.id}:lock") == 0
+    assert "lock" not in {**await bench.row(one.id), **await bench.row(two.id)}

@@ -1,4 +1,4 @@
-"""Whatever happens to a job, its lane stands where it belongs: in the ring once, with its ceiling, and somebody wakes."""
+"""Whatever happens to a job, its lane stands where it belongs: once in the ring, with its ceiling; somebody wakes."""
 
 from __future__ import annotations
 
