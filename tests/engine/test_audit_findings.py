@@ -120,10 +120,25 @@ async def test_a_repaired_parent_waits_for_as_many_children_as_there_are(bench: 
     assert await bench.raw("GET", f"job:{parent}:dependencies") == b"7", "looking repairs nothing"
     await audit(bench.bus, bench.queue, repair=True)
     assert await bench.raw("GET", f"job:{parent}:dependencies") == b"2"
-    for job in await bench.take(2):
-        assert (await bench.row(parent))["state"] == "awaiting_children"
-        await bench.settle(job)
+    first, second = await bench.take(2)
+    await bench.settle(first)
+    await bench.raw("SET", f"job:{parent}:dependencies", 0)
+    await audit(bench.bus, bench.queue, repair=True)
+    assert (await bench.row(parent))["state"] == "awaiting_children"
+    await bench.settle(second)
     assert (await bench.row(parent))["state"] == "pending"
+    await bench.sound()
+
+
+@pytest.mark.parametrize("heard", [0, -3])
+async def test_a_parent_that_heard_of_all_its_children_is_released_by_the_repair(bench: Bench, heard: int) -> None:
+    parent, _ = await miscounted(bench)
+    await bench.raw("HSET", f"job:{parent}:processed", "one", "r")
+    await bench.raw("HSET", f"job:{parent}:unsuccessful", "two", "e")
+    await bench.raw("SET", f"job:{parent}:dependencies", heard)
+    await audit(bench.bus, bench.queue, repair=True)
+    assert (await bench.row(parent))["state"] == "pending"
+    await bench.sound()
 
 
 async def test_a_repaired_job_wakes_a_worker(bench: Bench) -> None:
