@@ -55,6 +55,12 @@ async def lost_dead(b: Bench) -> tuple[str, str]:
     return job_id, "row: stands in no set, its state is dead"
 
 
+async def lost_from_its_lane(b: Bench) -> tuple[str, str]:
+    job_id, _ = await b.fill([lane(1)] * 2)
+    await b.raw("ZREM", f"g:{lane(1)}:pending", job_id)
+    return job_id, "row: stands in no set, its state is pending"
+
+
 async def still_waiting(b: Bench) -> tuple[str, str]:
     await b.fill([lane(1)])
     (job,) = await b.take()
@@ -102,7 +108,7 @@ async def family(b: Bench) -> str:
     return parent.id
 
 
-ROWS = [nowhere, gone, twice, misnamed, strayed, lost_dead, still_waiting, uncounted, miscounted]
+ROWS = [nowhere, gone, twice, misnamed, strayed, lost_dead, lost_from_its_lane, still_waiting, uncounted, miscounted]
 SEATS = [seat_of_nobody, seat_too_few, zero_seats]
 
 

@@ -10,6 +10,7 @@ from msgspec.msgpack import encode as msgpack
 from codemojex.engine import cancel, flows, lanes, limits, recovery
 from codemojex.engine.backoff import Exponential, Fixed
 from codemojex.engine.errors import WrongState
+from codemojex.engine.flows import Flow
 from codemojex.engine.jobs import Dedup
 
 from .bench import Bench, lane
@@ -113,6 +114,16 @@ async def test_an_obliteration_in_small_steps_leaves_nothing_wherever_a_lane_sta
         assert calls < 60
     assert calls == {1: 31, 2: 16, 7: 5}[budget], "25 jobs and 5 lanes are the work"
     assert await bench.keys() == {}
+
+
+async def test_an_obliteration_takes_waiting_parents_along_whether_they_are_listed_or_not(bench: Bench) -> None:
+    for listed in (True, False):
+        await flows.add(bench.bus, bench.queue, Flow(bench.job(), [Flow(bench.job()), Flow(bench.job(lane=lane(1)))]))
+        if not listed:  # a peer does not list them
+            await bench.raw("DEL", "parents")
+        await bench.raw("HSET", "meta", "paused", 1)
+        assert await bench.run("obliterate", 0, 100) == 0
+        assert await bench.keys() == {}
 
 
 # cancellation

@@ -20,10 +20,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.mutants.hunt import MODEL, PATIENCE_S, Fate, Hunter
+from tests.mutants.hunt import PATIENCE_S, Fate, Hunter
 from tests.mutants.mutations import DROPPED, FLIPPED, LITERAL, SWAPPED, Mutant, mutants
 from tests.mutants.override import original, paths
-from tests.mutants.suite import ROOT
+from tests.mutants.suite import ROOT, STORIES
 
 KEPT = ROOT / ".mutants"
 KINDS = (DROPPED, FLIPPED, SWAPPED, LITERAL)
@@ -126,7 +126,7 @@ def report(found: Sequence[Mutant], fates: Mapping[Mutant, Fate]) -> int:
             end = "explained" if reason else "survived"
             print(f"survivor  {mutant}\n          {reason or fate.by or 'NOT EXPLAINED'}")
         elif end == "killed":
-            end = "by the model" if MODEL in fate.by else "by tests" if "::" in fate.by else "by scenarios"
+            end = "by the model" if STORIES in fate.by else "by tests" if "::" in fate.by else "by scenarios"
         elif end == "open":
             print(f"{fate.end:9} {mutant}")
         sums[mutant.kind][end] += 1

@@ -24,14 +24,13 @@ from codemojex.engine.scripts import ENGINE
 from tests.mutants.mutations import Mutant
 from tests.mutants.override import original, override, paths, sources
 from tests.mutants.probes import Lines, Trail, probed, statements
-from tests.mutants.suite import NO_END, Suite, learn_tests
+from tests.mutants.suite import NO_END, STORIES, Suite, learn_tests
 from tests.support.valkey import ValkeyServer
 
 SCENARIO_S = 5.0
 PATIENCE_S = 120.0
 _CONFIRM = 3  # tests that fail once and hold the second time, at most, before the mutant counts as a survivor
 _SERVER_BYTES = 2 << 30  # a loop without an end must not take the machine's memory
-MODEL = "test_model.py"  # its stories notice most of what can go wrong with lanes, claims and settlements
 NOBODY = "no scenario and no test runs this line"
 
 
@@ -133,7 +132,7 @@ class Hunter:
         """Who runs the changed line: who killed mutants of this file first, then the model, then the quickest first."""
         place, kills = (mutant.path, statements(original(mutant.path))[mutant.line]), self._kills[mutant.path]
         mine = [name for name, one in seen.items() if place in one.lines]
-        return sorted(mine, key=lambda name: (-kills[name], MODEL not in name, seen[name].seconds))
+        return sorted(mine, key=lambda name: (-kills[name], STORIES not in name, seen[name].seconds))
 
     def _killed(self, mutant: Mutant, by: str) -> Fate:
         self._kills[mutant.path][by] += 1

@@ -22,8 +22,6 @@ from tests.mutants.probes import Lines, Trail, probed
 from tests.mutants.suite import NO_END
 from tests.support.valkey import ValkeyServer
 
-_MODEL_STORIES = 10  # what a mutant meets of the model test; always the same ones, by --hypothesis-seed
-_MODEL_S = 60
 _failed: list[str] = []
 _seconds: dict[str, float] = {}
 _ran: dict[str, Lines] = {}
@@ -38,13 +36,6 @@ def pytest_configure(config: pytest.Config) -> None:
         command = ValkeyServer.command
         ValkeyServer.command = lambda self: [*command(self), "--logfile", str(log)]  # type: ignore[method-assign]
         config.pluginmanager.register(_Map(Trail(log), Path(target)))
-
-
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    for item in items:
-        if item.path.stem == "test_model":
-            item.module.RUNS = _MODEL_STORIES  # type: ignore[attr-defined]
-            item.add_marker(pytest.mark.timeout(_MODEL_S), append=False)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
