@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .addresses import place
-from .connections import Limits
-from .errors import ServerError
+from .connections import Limits, run_id
+from .errors import EngineError, ServerError
 from .observing import Observe, ignore
 from .pools import Arg
 from .round_trips import Timed
@@ -61,7 +61,7 @@ class Connector:
     async def execute(self, *command: Arg) -> Any:  # a reply has no narrower type
         """Run one command and return its raw reply. Raises the engine's errors only.
 
-        In a cluster a command without a key is answered by any primary.
+        In a cluster a command without a key is answered by any primary; `at` says by which.
         """
         return await self._transport.execute(command)
 
@@ -72,6 +72,18 @@ class Connector:
     async def pipeline(self, commands: Sequence[Sequence[Arg]]) -> list[Any]:
         """Run independent commands in one round trip per server; an error reply stands in the list as its exception."""
         return await self._transport.pipeline(commands) if commands else []
+
+    async def all(self, commands: Sequence[Sequence[Arg]]) -> list[Any]:
+        """`pipeline` for those who need every reply: the first error is raised, also that of one server of many."""
+        replies = await self.pipeline(commands)
+        for reply in replies:
+            if isinstance(reply, EngineError):
+                raise reply
+        return replies
+
+    async def at(self, key: str, *command: Arg) -> Any:  # a reply has no narrower type
+        """Run a command without a key on the server of `key`: its time, its numbers."""
+        return await self._transport.at(key, command)
 
     async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg] = ()) -> Any:  # as above
         """Run a script by its digest; a server that does not know it is taught and asked again."""
@@ -106,7 +118,7 @@ class Connector:
 
     async def identity(self, key: str) -> bytes:
         """Names the server process that serves `key` now: another one, or one that was restarted, differs."""
-        return await self._transport.identity(key)
+        return run_id(await self.at(key, "INFO", "server"))
 
     async def renew(self, key: str) -> None:
         """Drop every socket to the server of `key`, and find it anew.
@@ -115,13 +127,14 @@ class Connector:
         """
         await self._transport.renew(key)
 
-    def subscriber(self) -> Any:  # the client's own type; see `redis.asyncio.Redis.pubsub`
+    def subscriber(self, channel: str | None = None) -> Any:  # the client's own type; see `redis.asyncio.Redis.pubsub`
         """The client for long-lived subscriptions (`.pubsub()`); its connections pass the fence as well.
 
-        In a cluster every server hears every channel. Make a new `pubsub()` after a lost connection: its server may
-        be gone.
+        In a cluster every server hears every channel, but a publisher is told of listeners on its own server only:
+        name the `channel` to listen where its publishers are. Make a new `pubsub()` after a lost connection: its
+        server may be gone.
         """
-        return self._transport.subscriber()
+        return self._transport.subscriber(channel)
 
     async def close(self) -> None:
         """Close every connection. Further calls fail."""

@@ -102,7 +102,7 @@ class Subscription:
         """Subscribe now, and return when the server has confirmed it. Raises UnknownOutcome or Unavailable."""
         if self._client is not None:
             return
-        client = self._bus.subscriber().pubsub()
+        client = self._bus.subscriber(self._channel).pubsub()
         try:
             await client.subscribe(self._channel)
             confirmed = await client.get_message(timeout=_ANSWER_S)

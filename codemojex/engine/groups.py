@@ -295,7 +295,7 @@ class GroupReader:
     async def _uncharge(self, records: list[Record]) -> None:
         """Take the present delivery off the entries' counts."""
         take = ("XCLAIM", self._key, self._group, self._consumer, 0)
-        await self._bus.pipeline(
+        await self._bus.all(
             [(*take, r.stream_id, "IDLE", 0, "RETRYCOUNT", max(r.deliveries - 1, 0), "JUSTID") for r in records]
         )
 

@@ -115,7 +115,7 @@ async def names(bus: Connector, queue: str, limit: int = 10_000) -> list[str]:
     space = keyspace.of(queue)
     if not 1 <= limit <= 1_000_000:
         raise InvalidValue(f"limit={limit} is out of range: use 1 to 1000000")
-    replies = await bus.pipeline(
+    replies = await bus.all(
         [
             ("LRANGE", space.key("ring"), 0, limit - 1),
             ("SRANDMEMBER", space.key("paused"), limit),

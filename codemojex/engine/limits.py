@@ -88,7 +88,7 @@ async def get_rate_limit_ttl(bus: Connector, queue: str, max_jobs: int = 0) -> i
 async def require_seat(bus: Connector, queue: str) -> None:
     """Raise AtCeiling when the queue's concurrency is used up; claims check it themselves."""
     space = keyspace.of(queue)
-    ceiling, active = await bus.pipeline([("HGET", space.key("meta"), "concurrency"), ("ZCARD", space.key("active"))])
+    ceiling, active = await bus.all([("HGET", space.key("meta"), "concurrency"), ("ZCARD", space.key("active"))])
     if ceiling is not None and 0 < int(ceiling) <= active:
         raise AtCeiling(f"EMQRATE {active} jobs of queue {queue!r} are in flight, the ceiling is {int(ceiling)}")
 

@@ -215,7 +215,7 @@ async def get_counts(bus: Connector, queue: str, names: Sequence[str]) -> Mappin
             commands.append(("HGET", space.key(f"metrics:{name}"), "count"))
         else:
             raise InvalidValue(f"unknown state {name!r}: use one of {', '.join(_SETS + _TOTALS)}")
-    return {name: int(reply or 0) for name, reply in zip(names, await bus.pipeline(commands), strict=True)}
+    return {name: int(reply or 0) for name, reply in zip(names, await bus.all(commands), strict=True)}
 
 
 async def _backlogs(bus: Connector, queue: str, known: Sequence[str]) -> list[tuple[int, bytes]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import ids, keyspace
 from .connector import Arg, Connector
-from .errors import InvalidValue, ServerError
+from .errors import EngineError, InvalidValue
 from .jobs import MAX_LAST_MS, MAX_PAYLOAD, MAX_WAIT_MS
 from .recurrence import CatchUp, Cron, Every, One, Plan, Schedule, catch_up_of, cron, plan
 from .scripts import ENGINE
@@ -112,9 +112,7 @@ async def cancel(bus: Connector, queue: str, name: str) -> bool:
 async def get(bus: Connector, queue: str, name: str) -> Repeat | None:
     """The registered repeat, or None. Raises InvalidValue for a record that this engine cannot read."""
     space = keyspace.of(queue)
-    values, slot = await bus.pipeline([("HMGET", space.repeat(name), *_FIELDS), ("ZSCORE", space.key("repeat"), name)])
-    if isinstance(values, ServerError):
-        raise values
+    values, slot = await bus.all([("HMGET", space.repeat(name), *_FIELDS), ("ZSCORE", space.key("repeat"), name)])
     if values[0] is None or slot is None:
         return None
     template, every_ms, expression, zone, catch_up, until, lane, max_attempts, timeout = values
@@ -148,7 +146,7 @@ async def advance(bus: Connector, queue: str, name: str) -> bool:
     found = await get(bus, queue, name)
     if found is None or found.next_ms is None:
         return False
-    now_ms = max(await _now_ms(bus), found.next_ms)
+    now_ms = max(await _now_ms(bus, queue), found.next_ms)
     after = plan(found.schedule, found.catch_up, found.next_ms, now_ms, found.until_ms)
     await bus.run(*_fire(queue, name, found.next_ms, Plan((), after.next_ms)))
     return True
@@ -164,7 +162,7 @@ async def fire_due(bus: Connector, queue: str, limit: int = LIMIT) -> Fired:
         replies = await bus.run_many(calls[0][0], [(keys, args) for _, keys, args in calls])
     jobs: dict[str, Sequence[str]] = {}
     for entry, reply in zip(found, replies, strict=True):
-        if isinstance(reply, ServerError):
+        if isinstance(reply, EngineError):
             raise reply
         if reply:
             jobs[entry.name] = [i.decode() for i in reply]
@@ -216,7 +214,7 @@ async def _set(
     if isinstance(schedule, Cron):
         every, expression, zone = "", schedule.expression, schedule.zone
         if first_at_ms is None and first_in_ms is None:
-            first = schedule.following(await _now_ms(bus)) or ""
+            first = schedule.following(await _now_ms(bus, queue)) or ""
     else:
         every, expression, zone = str(schedule.ms), "", ""
     fields: dict[str, Arg] = {
@@ -235,9 +233,9 @@ async def _set(
     return await bus.run(ENGINE.script("repeat_set"), (_prefix(queue),), args) == 1
 
 
-async def _now_ms(bus: Connector) -> int:
-    seconds, micros = await bus.execute("TIME")
-    return int(seconds) * 1000 + int(micros) // 1000
+async def _now_ms(bus: Connector, queue: str) -> int:
+    """The clock of the queue's own server."""
+    return (await _look(bus, queue, 1))[1]
 
 
 def _schedule(every_ms: str, expression: str, zone: str) -> Schedule:

@@ -23,7 +23,7 @@ class Timed:
         self._observe = observe
         self.blocking = way.blocking
         self.teach = way.teach
-        self.identity = way.identity
+        self.at = way.at
         self.renew = way.renew
         self.subscriber = way.subscriber
         self.close = way.close

@@ -18,7 +18,7 @@ from typing import Any
 
 from . import routes
 from .addresses import Address, Place
-from .connections import Command, Limits, Node, guided_subscriber, run_id
+from .connections import Command, Limits, Node, guided_subscriber
 from .errors import Unavailable, UnknownOutcome
 from .keyspace import slot
 from .pools import Ask
@@ -67,8 +67,8 @@ class Routed:
         replies = [await node.execute(command) for node in self._primaries()]
         return replies[0]
 
-    async def identity(self, key: str) -> bytes:
-        return run_id(await self._tried(slot(key), lambda node: node.execute(("INFO", "server"))))
+    async def at(self, key: str, command: Command) -> Any:
+        return await self._tried(slot(key), lambda node: node.execute(command))
 
     async def renew(self, key: str) -> None:
         owner = self._owner(slot(key)) if self._owners else None
@@ -216,12 +216,14 @@ class Routed:
         for node in nodes:
             await node.close()  # who waits for it is told at once
 
-    def subscriber(self) -> Any:
+    def subscriber(self, channel: str | None) -> Any:
+        at = None if channel is None else slot(channel)
+
         async def well(node: Node) -> Node:
             await node.execute(("PING",))
             return node
 
-        return guided_subscriber(lambda: self._tried(None, well))
+        return guided_subscriber(lambda: self._tried(at, well))
 
     async def close(self) -> None:
         self._closed = True

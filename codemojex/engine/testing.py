@@ -141,7 +141,7 @@ class _Faulty:
         self._way = way
         self._faults = faults
         self.teach = way.teach
-        self.identity = way.identity
+        self.at = way.at
         self.renew = way.renew
         self.subscriber = way.subscriber
         self.close = way.close

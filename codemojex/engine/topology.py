@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from .addresses import Address, Place
-from .connections import Command, Limits, Node, ask_once, fence, primary_fence, run_id
+from .connections import Command, Limits, Node, ask_once, fence, primary_fence
 from .errors import EngineError, Unavailable
 from .keyspace import VERSION_KEY, slot
 from .pools import Ask
@@ -19,6 +19,7 @@ from .routing import Routed
 from .translation import Moved, NeverSent, as_error
 
 _SLOTS = 16384
+_PART_OF_A_CLUSTER = "the server is a node of a cluster: write its address as cluster://host:port"
 
 
 class Transport(Protocol):
@@ -28,9 +29,9 @@ class Transport(Protocol):
     async def blocking(self, command: Command, wait_s: float) -> Any: ...
     async def pipeline(self, commands: Sequence[Command]) -> list[Any]: ...
     async def teach(self, command: Command, key: str | None) -> Any: ...
-    async def identity(self, key: str) -> bytes: ...
+    async def at(self, key: str, command: Command) -> Any: ...
     async def renew(self, key: str) -> None: ...
-    def subscriber(self) -> Any: ...
+    def subscriber(self, channel: str | None) -> Any: ...
     async def close(self) -> None: ...
 
 
@@ -47,11 +48,13 @@ class Single:
     def __init__(self, url: str, limits: Limits) -> None:
         self._url = url
         self._limits = limits
-        self._node = Node(url, limits, fence)
+        self._node = Node(url, limits, self._check)
 
     async def execute(self, command: Command) -> Any:
         try:
             return await self._node.execute(command)
+        except Moved as error:
+            raise Unavailable(_PART_OF_A_CLUSTER) from error
         except Unavailable:
             await self._node.rest()  # a name may lead elsewhere by now
             raise
@@ -68,20 +71,28 @@ class Single:
     async def teach(self, command: Command, key: str | None) -> Any:
         return await self.execute(command)
 
-    async def identity(self, key: str) -> bytes:
-        return run_id(await self.execute(("INFO", "server")))
+    async def at(self, key: str, command: Command) -> Any:
+        return await self.execute(command)
 
     async def renew(self, key: str) -> None:
         old = self._node
         if not old.closed:
-            self._node = Node(self._url, self._limits, fence)
+            self._node = Node(self._url, self._limits, self._check)
             await old.close()
 
-    def subscriber(self) -> Any:
+    def subscriber(self, channel: str | None) -> Any:
         return self._node.subscriber()
 
     async def close(self) -> None:
         await self._node.close()
+
+    async def _check(self, ask: Ask) -> None:
+        try:
+            await fence(ask)
+        except Exception as error:  # the client's own; told apart by the engine's words
+            if isinstance(as_error(error), Moved):
+                raise NeverSent(_PART_OF_A_CLUSTER) from error
+            raise
 
 
 class Cluster(Routed):

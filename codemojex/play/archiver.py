@@ -178,9 +178,7 @@ async def _let_go(play: Play, game_id: str, reached: Watermark | None) -> None:
     room_id = game.room if game else None
     if room_id is not None:
         keep_ms = play.options.archived_keep_ms
-        await play.bus.pipeline(
-            [("PEXPIRE", key, keep_ms, "LT") for key in keys.expiring(play.options, game_id, room_id)]
-        )
+        await play.bus.all([("PEXPIRE", key, keep_ms, "LT") for key in keys.expiring(play.options, game_id, room_id)])
     await play.bus.execute("ZREM", keys.complete(queue), game_id)
 
 
@@ -190,7 +188,7 @@ async def _set_aside(play: Play, game_id: str) -> None:
     game = await games.refresh(play, game_id)
     if game is not None:
         live = keys.expiring(play.options, game_id, game.room)
-        await play.bus.pipeline([("PEXPIRE", key, play.options.mapping_keep_ms) for key in live])
+        await play.bus.all([("PEXPIRE", key, play.options.mapping_keep_ms) for key in live])
     await play.bus.execute("ZADD", keys.refused(queue), play.clock.now_ms(), game_id)
     await play.bus.execute("PEXPIRE", keys.refused(queue), play.options.mapping_keep_ms)
     await play.bus.execute("ZREM", keys.complete(queue), game_id)

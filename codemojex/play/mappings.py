@@ -38,11 +38,7 @@ async def read(play: Play, key: str) -> dict[str, str]:
 
 async def read_many(play: Play, keys: Sequence[str]) -> list[dict[str, str]]:
     """Many hashes in one round trip."""
-    found = await play.bus.pipeline([("HGETALL", key) for key in keys])
-    for reply in found:
-        if isinstance(reply, Exception):
-            raise reply
-    return [_text(reply) for reply in found]
+    return [_text(reply) for reply in await play.bus.all([("HGETALL", key) for key in keys])]
 
 
 def entry(play: Play, name: str) -> str:

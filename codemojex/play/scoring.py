@@ -114,11 +114,9 @@ async def _secrets(play: Play, orders: Sequence[ScoreJob]) -> dict[str, tuple[st
     """The secrets of the games in the batch, in one round trip; a game without one is left out."""
     games = list(dict.fromkeys(order.game for order in orders))
     home = {game: keys.queue(play.options, game) for game in games}
-    found = await play.bus.pipeline([("HGET", keys.secret(home[game], game), "tokens") for game in games])
+    found = await play.bus.all([("HGET", keys.secret(home[game], game), "tokens") for game in games])
     secrets: dict[str, tuple[str, ...]] = {}
     for game, tokens in zip(games, found, strict=True):
-        if isinstance(tokens, Exception):
-            raise tokens
         if tokens is not None:
             secrets[game] = msgspec.json.decode(tokens, type=tuple[str, ...])
     return secrets

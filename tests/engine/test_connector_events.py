@@ -12,7 +12,6 @@ import pytest
 from codemojex.engine.connector import Connector
 from codemojex.engine.errors import ServerError, Unavailable, UnknownOutcome
 from codemojex.engine.telemetry import Telemetry
-from tests.support.topologies import Cluster
 from tests.support.valkey import ValkeyServer
 
 Start = Callable[..., ValkeyServer]
@@ -142,19 +141,6 @@ async def test_a_password_is_never_told(start_valkey: Start, connect: Any) -> No
     await bus.execute("PING")
     assert heard.of("connection")
     assert "hush" not in str(heard.all)
-
-
-async def test_the_sockets_of_a_cluster_are_told_by_node(connect: Any) -> None:
-    heard, cluster = Heard(), Cluster(3)
-    try:
-        await cluster.start()
-        bus = await connect(cluster.url, observe=heard)
-        for slot_of in ("a", "b", "c", "d", "e", "f"):
-            await bus.execute("GET", slot_of)
-    finally:
-        cluster.close()
-    told = {data["server"] for data in heard.of("connection")}
-    assert told == {node.address for node in cluster.nodes}
 
 
 async def test_telemetry_turns_them_into_the_protocols_names(start_valkey: Start, connect: Any) -> None:

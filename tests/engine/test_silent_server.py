@@ -15,7 +15,7 @@ from codemojex.engine.connector import Connector
 from codemojex.engine.errors import Unavailable
 from codemojex.engine.testing import FaultyConnector
 from codemojex.engine.worker import Worker, WorkerOptions
-from tests.support.topologies import Cluster, until
+from tests.support.topologies import until
 from tests.support.valkey import ValkeyServer
 
 from .bench import Bench
@@ -174,26 +174,3 @@ async def test_a_renewed_connector_works_and_a_closed_one_stays_closed(start_val
     await bus.renew(queue)
     with pytest.raises(Unavailable):
         await bus.execute("PING")
-
-
-async def test_in_a_cluster_only_the_keys_own_node_is_found_anew() -> None:
-    cluster, told = Cluster(3), list[dict[str, object]]()
-    try:
-        await cluster.start()
-
-        def observe(name: str, data: dict[str, object]) -> None:
-            if name == "connector.connection" and data["use"] == "commands":
-                told.append(data)
-
-        bus = await Connector.connect(cluster.url, observe=observe)
-        keys = [f"k{number}" for number in range(20)]
-        for key in keys:
-            await bus.execute("GET", key)
-        before = len(told)
-        await bus.renew(keys[0])
-        for key in keys:
-            await bus.execute("GET", key)
-        assert len(told) == before + 1
-        await bus.close()
-    finally:
-        cluster.close()

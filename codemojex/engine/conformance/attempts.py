@@ -32,7 +32,7 @@ async def stale(stage: Stage) -> None:
     """A wrong token is refused and changes nothing, also after a script flush; the right one completes."""
     await stage.fill(None)
     (job,) = await stage.take()
-    await stage.bus.execute("SCRIPT", "FLUSH", "SYNC")
+    await stage.bus.at(stage.space.prefix, "SCRIPT", "FLUSH", "SYNC")
     for token in ("2", "0", "01", ""):
         call = settlement.complete(stage.bus, stage.queue, job.id, token)
         text = str(await refused(call, StaleToken, f"token {token!r}"))

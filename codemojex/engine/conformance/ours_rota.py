@@ -16,7 +16,7 @@ from .stage import LEASE_MS, Stage, equal, that
 
 async def _commands(stage: Stage) -> Counter[str]:
     """How often the server ran each command, inside scripts as well."""
-    lines = (await stage.bus.execute("INFO", "commandstats")).decode().split()
+    lines = (await stage.bus.at(stage.space.prefix, "INFO", "commandstats")).decode().split()
     pairs = [line.removeprefix("cmdstat_").split(":calls=") for line in lines if line.startswith("cmdstat_")]
     return Counter({name: int(rest.partition(",")[0]) for name, rest in pairs})
 
@@ -226,7 +226,7 @@ async def _price(stage: Stage) -> float:
 
 
 async def _script_micros(stage: Stage) -> int:
-    stats = (await stage.bus.execute("INFO", "commandstats")).decode()
+    stats = (await stage.bus.at(stage.space.prefix, "INFO", "commandstats")).decode()
     line = next(line for line in stats.split() if line.startswith("cmdstat_evalsha:"))
     return int(line.partition("usec=")[2].partition(",")[0])
 

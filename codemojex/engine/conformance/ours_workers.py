@@ -207,7 +207,7 @@ async def script_flush(stage: Stage) -> None:
 
     async with _working(stage, handle):
         for round_ in range(1, 4):
-            await stage.bus.execute("SCRIPT", "FLUSH", "SYNC")
+            await stage.bus.at(stage.space.prefix, "SCRIPT", "FLUSH", "SYNC")
             await asyncio.gather(*(jobs.enqueue(stage.bus, stage.queue, stage.id(), b"x") for _ in range(5)))
             await stage.until(lambda n=5 * round_: _done(stage, n), "the round is done")
     equal(set(seen.values()), {1}, "how often each ran")

@@ -68,9 +68,10 @@ class Stage:
         self._ends.push_async_callback(other.close)
         return other
 
-    async def connect(self, *, max_connections: int = 4, max_blocking: int = 4) -> Connector:
-        """A connection of its own, closed with the stage."""
-        bus = await Connector.connect(self.url, max_connections=max_connections, max_blocking=max_blocking)
+    async def connect(self, *, max_connections: int = 4, max_blocking: int = 4, name: str = "") -> Connector:
+        """A connection of its own, closed with the stage; the server knows its sockets by `name`."""
+        url = self.url + (f"{'&' if '?' in self.url else '?'}client_name={name}" if name else "")
+        bus = await Connector.connect(url, max_connections=max_connections, max_blocking=max_blocking)
         self._ends.push_async_callback(bus.close)
         return bus
 
@@ -150,7 +151,7 @@ class Stage:
 
     async def now_ms(self) -> int:
         """The server's clock."""
-        seconds, micros = await self.bus.execute("TIME")
+        seconds, micros = await self.bus.at(self.space.prefix, "TIME")
         return int(seconds) * 1000 + int(micros) // 1000
 
     # what scenarios do most

@@ -1,0 +1,81 @@
+"""A pipeline may be answered in part: who needs every reply says so, and who asks a server asks the queue's own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from codemojex.engine import events, lanes, limits, metrics, repeat, routes
+from codemojex.engine.connections import Command
+from codemojex.engine.connector import Connector
+from codemojex.engine.errors import EngineError, ServerError, Unavailable
+from codemojex.engine.recurrence import Every, cron
+from codemojex.engine.repeat import Repeat
+
+from .bench import Bench
+
+
+class Tampered(Connector):
+    """A connector whose pipelines have `fault` in place of their last reply, and that notes commands without a key."""
+
+    def __init__(self, bus: Connector, fault: EngineError | None = None) -> None:
+        super().__init__(bus._transport)
+        self._fault = fault
+        self.keyless: list[str] = []
+
+    async def execute(self, *command: Any) -> Any:
+        if routes.slot(command) is None:
+            self.keyless.append(str(command[0]))
+        return await super().execute(*command)
+
+    async def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+        replies = await super().pipeline(commands)
+        return [*replies[:-1], self._fault] if self._fault else replies
+
+
+VERBS: dict[str, Callable[[Connector, str], Awaitable[object]]] = {
+    "metrics.get_counts": lambda bus, queue: metrics.get_counts(bus, queue, ["pending", "completed"]),
+    "metrics.counts": metrics.counts,
+    "limits.require_seat": limits.require_seat,
+    "lanes.names": lanes.names,
+    "repeat.get": lambda bus, queue: repeat.get(bus, queue, "often"),
+    "repeat.fire_due": repeat.fire_due,
+    "connector.all": lambda bus, queue: bus.all([("GET", queue), ("GET", queue)]),
+}
+
+
+@pytest.mark.parametrize("fault", [Unavailable("LOADING: its node is not there now"), ServerError("ERR no")])
+@pytest.mark.parametrize("verb", VERBS)
+async def test_a_reply_that_is_missing_is_raised_and_not_taken_for_a_value(
+    bench: Bench, verb: str, fault: EngineError
+) -> None:
+    await repeat.register(bench.bus, bench.queue, Repeat("often", Every(60_000), b"x"))
+    bus = Tampered(bench.bus, fault)
+    with pytest.raises(type(fault), match=str(fault)):
+        await VERBS[verb](bus, bench.queue)
+
+
+async def test_repeats_take_the_time_from_their_queues_own_server(bench: Bench) -> None:
+    bus = Tampered(bench.bus)
+    await repeat.register(bus, bench.queue, Repeat("daily", cron("0 4 * * *", "UTC"), b"x"))
+    await repeat.update(bus, bench.queue, Repeat("daily", cron("0 5 * * *", "UTC"), b"x"))
+    assert await repeat.advance(bus, bench.queue, "daily")
+    assert bus.keyless == []
+
+
+async def test_a_command_without_a_key_is_run_where_a_key_lives(bench: Bench) -> None:
+    seconds, _ = await bench.bus.at(bench.space.prefix, "TIME")
+    assert int(seconds) > 1_700_000_000
+
+
+async def test_publishers_are_told_how_many_listen(bench: Bench) -> None:
+    async with (
+        events.subscribe(bench.bus, bench.queue) as one,
+        events.subscribe(bench.bus, bench.queue) as two,
+    ):
+        assert await events.publish(bench.bus, bench.queue, "said", bench.id()) == 2
+        async with asyncio.timeout(5):
+            assert [(await anext(heard)).name for heard in (one, two)] == ["said", "said"]
