@@ -16,7 +16,7 @@ from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 
 from codemojex.play import composers, games, messages, outbound, players, rooms, silence
-from codemojex.play.messages import Board, Message, Result, Say
+from codemojex.play.messages import Board, Composer, Message, Result, Say
 from codemojex.play.outcomes import Complete, Delay, Discard, Job, Outcome, Park, Retry
 
 from .delivery import Delivery, NotYet, Unknown
@@ -61,17 +61,21 @@ class Sender:
         """Send it, unless its place is silent and not worth a try now."""
         play, place = self._desk.play, (message.chat_id, message.thread_id)
         silent = await silence.of(play, *place)
-        # A text answers somebody who has just written there, so the bot may be allowed to write again.
-        if silent is not None and (not isinstance(message, Say) or self._tried.add(str(place)) > 1):
+        if silent is not None and not self._worth_a_try(message):
             return await self._let_go(message, silent.why)
         try:
             outcome = await self._deliver(job, message)
         except (TelegramAPIError, ClientDecodeError) as error:
             return await self._after(job, message, classify(error))
         if silent is not None and outcome is None:
-            self._tried.forget(str(place))
+            self._tried.forget(_place(message))
             await silence.end(play, *place)
         return outcome
+
+    def _worth_a_try(self, message: Message) -> bool:
+        """Whether a silent place is tried: for somebody who has just written there; in a group not for each of many."""
+        asked = isinstance(message, Say) or (isinstance(message, Board | Composer) and message.fresh)
+        return asked and (message.chat_id > 0 or self._tried.add(_place(message)) == 1)
 
     async def _let_go(self, message: Message, why: silence.Why) -> Outcome:
         """A board is drawn anew when the silence ends, a result is kept until then; an answer would be too late."""
@@ -149,3 +153,7 @@ class Sender:
         except (TelegramAPIError, ClientDecodeError) as error:
             met = classify(error)
             return Discard(met.reason) if met.fault is Fault.MIGRATED else await self._after(job, moved, met)
+
+
+def _place(message: Message) -> str:
+    return f"{message.chat_id}:{message.thread_id or 0}"

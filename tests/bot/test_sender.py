@@ -16,7 +16,7 @@ from codemojex.bot.texts import load_texts
 from codemojex.engine import claims
 from codemojex.local_telegram import LocalTelegram
 from codemojex.play import messages, outbound, rooms, silence
-from codemojex.play.messages import Board, Message, Result, Say, encode
+from codemojex.play.messages import Board, Composer, Message, Result, Say, encode
 from codemojex.play.outcomes import Complete, Delay, Discard, Job, Outcome, Park, Retry
 from codemojex.play.rooms import Room
 from tests.play.table import GameTable
@@ -243,6 +243,19 @@ async def test_a_silent_chat_is_tried_by_answers_and_not_by_each_of_many(office:
     for _ in range(4):
         assert await office.send(office.say()) == Complete("silent")
     assert len(await office.people.log()) == calls + 2
+
+
+async def test_a_person_who_starts_the_bot_by_a_link_gets_the_composer_although_the_chat_was_silent(
+    office: Office,
+) -> None:
+    boris = await office.people.add_person("Boris")
+    game = await office.table.open()
+    composer = Composer(chat_id=boris, player=office.table.people["Boris"].id, game=game.id)
+    assert await office.send(composer) == Complete("silent"), "who has not pressed Start cannot be written to"
+    await office.people.start(boris, "a-link")
+    assert await office.send(composer) == Complete("silent")
+    assert await office.send(composer.__replace__(fresh=True)) is None
+    assert await office.send(composer) is None
 
 
 async def test_a_silent_chat_gets_the_result_that_it_missed_and_the_board_of_today(office: Office) -> None:
