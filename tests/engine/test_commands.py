@@ -86,11 +86,16 @@ async def test_a_lane_whose_only_seat_dies_with_its_job_is_served_again(bench: B
 # the end of a queue
 
 
-async def test_an_obliteration_does_a_bounded_part_of_its_work_in_one_call(bench: Bench) -> None:
+@pytest.mark.parametrize("place", ["paused", "parents"])
+async def test_an_obliteration_does_a_bounded_part_of_its_work_in_one_call(bench: Bench, place: str) -> None:
     await bench.raw("HSET", "meta", "paused", 1)
-    await bench.raw("SADD", "paused", *(lane(n) for n in range(7)))
+    if place == "paused":
+        await bench.raw("SADD", "paused", *(lane(n) for n in range(7)))
+    else:
+        await bench.raw("ZADD", "parents", *(part for n in range(7) for part in (n, bench.id())))
     for more, left in ((1, 4), (1, 1), (0, 0)):
-        assert (await bench.run("obliterate", 0, 3), await bench.raw("SCARD", "paused")) == (more, left)
+        answer = await bench.run("obliterate", 0, 3)
+        assert (answer, await bench.raw("SCARD" if place == "paused" else "ZCARD", place)) == (more, left)
     assert await bench.keys() == {}
 
 
@@ -124,6 +129,18 @@ async def test_an_obliteration_takes_waiting_parents_along_whether_they_are_list
         await bench.raw("HSET", "meta", "paused", 1)
         assert await bench.run("obliterate", 0, 100) == 0
         assert await bench.keys() == {}
+
+
+@pytest.mark.parametrize("first", [0, 1])
+async def test_an_obliterated_parent_leaves_no_dead_grandparent_behind(bench: Bench, first: int) -> None:
+    below = Flow(bench.job(), [], f"{bench.queue}.below")
+    await flows.add(bench.bus, bench.queue, Flow(bench.job(), [Flow(bench.job(), [below])]))
+    await bench.raw("HSET", "meta", "paused", 1)
+    parents = await bench.raw("ZRANGE", "parents", 0, -1)
+    assert len(parents) == 2
+    await bench.raw("ZADD", "parents", "XX", 1, parents[first])
+    assert await bench.run("obliterate", 0, 100) == 0
+    assert await bench.keys() == {}
 
 
 # cancellation
@@ -193,6 +210,21 @@ async def test_an_end_that_waits_in_the_outbox_is_found_and_no_other_is_taken_fo
     await bench.raw("RPUSH", "flow:outbox", filler)
     with pytest.raises(WrongState, match="too long to look through"):
         await look()
+
+
+async def test_a_parent_waits_for_a_child_that_it_has_heard_nothing_of(bench: Bench) -> None:
+    parent, child = bench.id(), bench.id()
+    assert await bench.run("flow_missing", parent, child) == b""
+    await bench.raw("HSET", f"job:{parent}", "state", "awaiting_children")
+    assert await bench.run("flow_missing", parent, child) == b"0"
+    await bench.raw("HSET", f"job:{parent}", "flow", 77)
+    for record in ("processed", "failed", "unsuccessful"):
+        assert await bench.run("flow_missing", parent, child) == b"77"
+        await bench.raw("HSET", f"job:{parent}:{record}", child, "x")
+        assert await bench.run("flow_missing", parent, child) == b""
+        await bench.raw("DEL", f"job:{parent}:{record}")
+    await bench.raw("HSET", f"job:{parent}", "state", "pending")
+    assert await bench.run("flow_missing", parent, child) == b""
 
 
 async def test_nothing_is_told_after_the_first_error(bench: Bench) -> None:

@@ -181,6 +181,7 @@ async def test_only_its_holder_prolongs_or_ends_a_lease(bus: Connector, key: str
     assert await lease(bus, key, 1, lease_ms=5_000) == 1
     assert await renew(1, "other", 30_000) == 0
     assert -5 < (await ends(bus, key, 1))[0] <= 5
+    await bus.execute("PEXPIRE", key, 50_000)
     assert await renew(1, "mine", 30_000) == 1
     left_s, token = await ends(bus, key, 1)
     assert (20 < left_s <= 30, token) == (True, "mine")
