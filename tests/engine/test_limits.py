@@ -183,6 +183,28 @@ async def test_a_limit_of_nothing_that_a_peer_wrote_is_no_limit(bench: Bench) ->
     assert await bench.raw("EXISTS", "limiter") == 0
 
 
+@pytest.mark.parametrize(
+    ("meta", "out"),
+    [
+        ({"limiter": "window", "max": 1, "duration": HOUR, "rate": 5, "burst": 9}, 1),
+        ({"max": 1}, 1),
+        ({"limiter": "bucket", "max": 1, "duration": HOUR}, 1),
+        ({"limiter": "bucket", "rate": 0.001, "burst": 2, "max": 1, "duration": HOUR}, 2),
+        ({"limiter": "bucket", "rate": 0.001}, 4),
+        ({"limiter": "bucket", "burst": 1}, 4),
+        ({"rate": 0.001, "burst": 1}, 4),
+    ],
+)
+async def test_a_bucket_counts_when_it_is_chosen_and_whole_and_a_window_else(
+    bench: Bench, meta: dict[str, object], out: int
+) -> None:
+    await bench.raw("HSET", "meta", *(part for pair in meta.items() for part in pair))
+    await bench.fill([None] * 4)
+    assert len((await bench.claim(5)).jobs) == out
+    kind = (await bench.run("gauges"))[5]
+    assert kind == {1: b"window", 2: b"bucket", 4: b""}[out]
+
+
 async def test_a_concurrency_of_one_lets_one_job_out(bench: Bench) -> None:
     await limits.set_concurrency(bench.bus, bench.queue, 1)
     await bench.fill([None, lane(1)])

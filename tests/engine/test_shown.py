@@ -60,3 +60,20 @@ async def test_a_line_of_a_log_is_counted_kept_and_read(bench: Bench) -> None:
     assert await bench.run("log_add", missing, "x", 2, 60_000) == -1
     assert await bench.run("log_read", missing, 0, -1) == -1
     assert await bench.raw("EXISTS", f"job:{missing}:logs") == 0
+
+
+async def test_repeats_are_due_in_the_order_of_their_slots_and_the_next_one_is_announced(bench: Bench) -> None:
+    now, *rest = await bench.run("repeat_due", 10)
+    assert rest == [-1]
+    await bench.raw("ZADD", "repeat", now - 9, "b", now - 8, "a", now + 70_000, "c", now + 80_000, "d")
+    await bench.raw("HSET", "repeat:a", "every_ms", 5, "catch_up", "latest", "until", 9)
+    await bench.raw("HSET", "repeat:b", "cron", "* * * * *", "zone", "UTC")
+    _, wait_ms, *rest = await bench.run("repeat_due", 10)
+    assert 50_000 < wait_ms <= 70_000
+    assert rest == [
+        *(b"b", str(now - 9).encode(), b"", b"* * * * *", b"UTC", b"", b""),
+        *(b"a", str(now - 8).encode(), b"5", b"", b"", b"latest", b"9"),
+    ]
+    assert (await bench.run("repeat_due", 1))[2:] == rest[:7]
+    await bench.raw("ZREM", "repeat", "c", "d")
+    assert (await bench.run("repeat_due", 10))[1] == -1

@@ -10,7 +10,7 @@ local key = P .. 'repeat'
 if redis.call('EXISTS', key) == 0 then return { now, -1 } end
 local due = redis.call('ZRANGEBYSCORE', key, '-inf', now, 'WITHSCORES', 'LIMIT', 0, ARGV[1])
 local later = redis.call('ZRANGEBYSCORE', key, '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-local out = { now, later and math.max(1, math.ceil(later - now)) or -1 }
+local out = { now, later and math.ceil(later - now) or -1 }
 for i = 1, #due, 2 do
   out[#out + 1], out[#out + 2] = due[i], due[i + 1]
   local record = redis.call('HMGET', P .. 'repeat:' .. due[i], 'every_ms', 'cron', 'zone', 'catch_up', 'until')
