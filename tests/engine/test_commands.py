@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from msgspec.msgpack import encode as msgpack
 
-from codemojex.engine import cancel, flows, lanes, limits, recovery
+from codemojex.engine import cancel, flows, ids, lanes, limits, recovery
 from codemojex.engine.backoff import Exponential, Fixed
 from codemojex.engine.errors import WrongState
-from codemojex.engine.flows import Flow
 from codemojex.engine.jobs import Dedup
 
 from .bench import Bench, lane
@@ -81,66 +80,6 @@ async def test_a_lane_whose_only_seat_dies_with_its_job_is_served_again(bench: B
         assert await bench.ring() == there
         await bench.sound()
     assert await bench.raw("EXISTS", "glimit") == 0
-
-
-# the end of a queue
-
-
-@pytest.mark.parametrize("place", ["paused", "parents"])
-async def test_an_obliteration_does_a_bounded_part_of_its_work_in_one_call(bench: Bench, place: str) -> None:
-    await bench.raw("HSET", "meta", "paused", 1)
-    if place == "paused":
-        await bench.raw("SADD", "paused", *(lane(n) for n in range(7)))
-    else:
-        await bench.raw("ZADD", "parents", *(part for n in range(7) for part in (n, bench.id())))
-    for more, left in ((1, 4), (1, 1), (0, 0)):
-        answer = await bench.run("obliterate", 0, 3)
-        assert (answer, await bench.raw("SCARD" if place == "paused" else "ZCARD", place)) == (more, left)
-    assert await bench.keys() == {}
-
-
-@pytest.mark.parametrize("budget", [1, 2, 7])
-async def test_an_obliteration_in_small_steps_leaves_nothing_wherever_a_lane_stands(bench: Bench, budget: int) -> None:
-    for number, place in ((1, "ring"), (2, "ring"), (3, "paused"), (4, "resting"), (5, "gactive")):
-        await bench.fill([lane(number)] * 5)
-        await bench.raw("SET", f"pace:{lane(number)}", 1)
-        if place != "ring":
-            await bench.raw("LREM", "ring", 0, lane(number))
-        if place == "paused":
-            await bench.raw("SADD", "paused", lane(number))
-        if place == "resting":
-            await bench.raw("ZADD", "resting", 1, lane(number))
-        if place == "gactive":
-            await bench.raw("HSET", "gactive", lane(number), 1)
-    await bench.raw("HSET", "meta", "paused", 1)
-    calls = 1
-    while await bench.run("obliterate", 0, budget):
-        calls += 1
-        assert calls < 60
-    assert calls == {1: 31, 2: 16, 7: 5}[budget], "25 jobs and 5 lanes are the work"
-    assert await bench.keys() == {}
-
-
-async def test_an_obliteration_takes_waiting_parents_along_whether_they_are_listed_or_not(bench: Bench) -> None:
-    for listed in (True, False):
-        await flows.add(bench.bus, bench.queue, Flow(bench.job(), [Flow(bench.job()), Flow(bench.job(lane=lane(1)))]))
-        if not listed:  # a peer does not list them
-            await bench.raw("DEL", "parents")
-        await bench.raw("HSET", "meta", "paused", 1)
-        assert await bench.run("obliterate", 0, 100) == 0
-        assert await bench.keys() == {}
-
-
-@pytest.mark.parametrize("first", [0, 1])
-async def test_an_obliterated_parent_leaves_no_dead_grandparent_behind(bench: Bench, first: int) -> None:
-    below = Flow(bench.job(), [], f"{bench.queue}.below")
-    await flows.add(bench.bus, bench.queue, Flow(bench.job(), [Flow(bench.job(), [below])]))
-    await bench.raw("HSET", "meta", "paused", 1)
-    parents = await bench.raw("ZRANGE", "parents", 0, -1)
-    assert len(parents) == 2
-    await bench.raw("ZADD", "parents", "XX", 1, parents[first])
-    assert await bench.run("obliterate", 0, 100) == 0
-    assert await bench.keys() == {}
 
 
 # cancellation
@@ -238,6 +177,28 @@ async def test_nothing_is_told_after_the_first_error(bench: Bench) -> None:
     assert new == b"new"
     assert error.startswith(b"ERR WRONGTYPE")
     assert await bench.raw("GET", f"job:{first}:dependencies") == b"1"
+
+
+# repeats
+
+
+async def test_a_slot_that_fires_gives_its_job_the_slots_time_and_the_registrations_number(bench: Bench) -> None:
+    epoch, number = 1_704_067_200_000, 1008 * 4096
+    await bench.raw("HSET", "meta", "repeats", 65_534)
+    for n in (65_535, 0, 1):  # registered by peers, which do not number them
+        name, slots = f"tick{n}", [epoch + 5, epoch - 5, epoch + 77_000]
+        await bench.raw("HSET", f"repeat:{name}", "template", "x", "lane", lane(1), "max_attempts", 4, "timeout", 900)
+        await bench.raw("ZADD", "repeat", slots[0], name)
+        made = await bench.run("repeat_fire", name, slots[0], slots[2] + 1, *slots)
+        places = [ids.parse(job_id.decode()).stream_id for job_id in made]
+        assert places == [f"{epoch + ms}-{number + n}" for ms in (5, 0, 77_000)]
+        row = await bench.row(made[0].decode())
+        assert (row["payload"], row["group"], row["max_attempts"], row["timeout_ms"]) == ("x", lane(1), "4", "900")
+        assert await bench.raw("HGET", f"repeat:{name}", "n") == str(n).encode()
+        assert await bench.raw("ZSCORE", "repeat", name) == slots[2] + 1
+        assert await bench.run("repeat_fire", name, slots[0], "", slots[1]) is None, "somebody else was first"
+        assert await bench.run("repeat_fire", name, slots[2] + 1, "", slots[0]) == [], "each slot has one id"
+        assert await bench.raw("EXISTS", f"repeat:{name}", "repeat") == 0
 
 
 # settlements, to the millisecond: the reply names the instant

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from codemojex.engine import frames, keyspace
+from codemojex.engine import frames, keyspace, second_layer
 from codemojex.engine.circuit import Circuit
 from codemojex.engine.frames import Frame
 from codemojex.engine.scripts import ENGINE
@@ -101,6 +101,13 @@ async def test_a_first_fill_is_told_to_nobody_and_a_first_put_to_everybody(layer
     seconds, micros = await layer.bus.execute("TIME")
     now_ms = int(seconds) * 1000 + int(micros) // 1000
     assert now_ms - 60_000 < int(births[0]) <= now_ms
+
+
+async def test_the_log_keeps_its_last_entries(layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_layer, "_LOG_LENGTH", 2)
+    for version in (1, 2, 3):
+        await layer.write(ENTRY, "put", "V", version=version, ttl_s=60)
+    assert [fields[3] for _, fields in await layer.told()] == [frames.digits(v).encode() for v in (2, 3)]
 
 
 @pytest.mark.parametrize("there", ["V", "T", ""])
