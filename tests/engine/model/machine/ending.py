@@ -255,9 +255,9 @@ class Ending(Coming):
 
     @rule(by=BY, pick=PICK)
     def a_key_ends(self, by: Any, pick: int) -> None:
-        """An idempotency window, a mark or a log comes to its end."""
+        """An idempotency window, a mark, a log, or what a flow's part left comes to its end."""
         _, q = self.at(by)
-        some = sorted(key for key in q.lives if key.startswith(("de:", "job:")) and not key.endswith(":part"))
+        some = sorted(key for key in q.lives if key.startswith(("de:", "job:")))
         if not some:
             return
         key = some[pick % len(some)]
@@ -265,6 +265,8 @@ class Ending(Coming):
         del q.lives[key]
         if key.startswith("de:"):
             del q.dedup[key[3:]]
+        elif key.endswith(":part"):
+            del q.parts[key.split(":")[1]]
         elif key.endswith(":logs"):
             del q.logs[key.split(":")[1]]
         else:

@@ -17,5 +17,5 @@ class Queues(Looking, Ending, Ruling):
     often: ClassVar[Mapping[str, int]] = {
         **{"admit": 3, "fill": 2, "add_flow": 4},
         **{"claim_what_is_there": 6, "settle": 7, "deliver": 4, "go_on": 2},
-        **{"slots_come": 1, "fire": 2, "jobs_come_due": 2, "lanes_have_rested": 2, "the_budget_returns": 2},
+        **{"slots_come": 2, "fire": 2, "jobs_come_due": 2, "lanes_have_rested": 2, "the_budget_returns": 2},
     }

@@ -201,18 +201,20 @@ class Weaving(Coming):
             q.slots[which] = slot
 
     @precondition(lambda self: any(q.ripe(q.slots) for q in self.world.queues.values()))
-    @rule(client=st.integers(0, 2), limit=st.sampled_from([1, 2, 100]), calls=CALLS)
-    def fire(self, client: int, limit: int, calls: int) -> None:
-        """Any number of pumps look at the same slots."""
+    @rule(limits=st.lists(st.sampled_from([1, 2, 100]), min_size=1, max_size=2), calls=CALLS)
+    def fire(self, limits: list[int], calls: int) -> None:
+        """One pump, or a quick one that overtakes a slow one: both have seen the same slots."""
         q = next(q for q in self.world.queues.values() if q.ripe(q.slots))
 
         def agree(said: dict[str, list[str]], verb: Call[Any]) -> None:
             assert verb.error is None, verb.error
             assert verb.result.jobs == said
 
-        verb = self.begin(repeat.fire_due(self.buses[client], q.name, limit))
-        model = Call(repeats.fire_due(q, limit, self.read[q.name]))
-        self._begin(UnderWay(verb, model, agree, may_vanish=True), calls)
+        for client, limit in enumerate(limits):
+            verb = self.begin(repeat.fire_due(self.buses[client], q.name, limit))
+            model = Call(repeats.fire_due(q, limit, self.read[q.name]))
+            slow = len(limits) == 2 and client == 0
+            self._begin(UnderWay(verb, model, agree, may_vanish=True), 1 if slow else calls)
 
     @rule(by=BY, name=REPEATS, what=st.sampled_from(["cancel", "advance", "advance"]))
     def end_repeat(self, by: Any, name: str, what: str) -> None:
