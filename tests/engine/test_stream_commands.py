@@ -39,6 +39,17 @@ async def test_after_an_error_the_minted_records_wait_and_the_given_ones_are_tri
     assert codes == [b"appended", b"behind", b"behind", b"untried", b"behind"]
 
 
+async def test_a_minted_record_whose_place_is_taken_holds_the_minted_ones_behind_it_back(bench: Bench) -> None:
+    await append(bench, ("5-0", "given", "id", "a"))
+    last = ("6-0", "minted", "id", "b")
+    assert await append(bench, ("5-0", "minted", "id", "x"), last) == [[b"conflict"], [b"untried"]]
+    assert await append(bench, ("5-0", "given", "id", "x"), last) == [[b"conflict"], [b"appended"]]
+    assert await append(bench, ("6-0", "minted", "id", "b"), ("7-0", "minted", "id", "c")) == [
+        [b"repeated"],
+        [b"appended"],
+    ]
+
+
 async def append(bench: Bench, *records: tuple[str, ...]) -> list[list[bytes]]:
     """Append records (stream id, origin, then names and values)."""
     args = [part for place, origin, *pairs in records for part in (place, origin, len(pairs), *pairs)]
