@@ -15,17 +15,15 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from . import keyspace
 from .connector import Connector
-from .errors import ConnectionFault, EngineError, InvalidValue, ServerError
+from .errors import ConnectionFault, EngineError, InvalidValue
+from .group_entries import Entries, read_quarantine
 from .observing import Observe, ignore
-from .records import Record, record
-from .scripts import ENGINE
+from .records import Record
 
+__all__ = ["GroupOptions", "GroupReader", "Handler", "TryLater", "read_quarantine"]
 Handler = Callable[[list[Record]], Awaitable[Collection[str] | None]]
 
-_QUARANTINE_NODE = 1023
-_QUARANTINE_TTL_MS = 30 * 86_400_000
 _MAX_ERROR = 2_000
 _MAX_PAUSE_MS = 5_000
 _GROUP_GONE = ("NOGROUP", "UNBLOCKED")
@@ -68,13 +66,6 @@ class GroupOptions:
             raise InvalidValue(f"batch {self.batch} is out of range: it must lie in 1..1000")
 
 
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    id: str
-    idle_ms: int
-    deliveries: int
-
-
 class GroupReader:
     """One consumer of a group. `consumer` must be unique among living readers; a restarted one may keep its name.
 
@@ -95,17 +86,12 @@ class GroupReader:
         options: GroupOptions | None = None,
         observe: Observe | None = None,
     ) -> None:
-        self._bus = bus
-        self._key = keyspace.of(queue).stream(stream)
-        self._quarantine_key = keyspace.of(queue).quarantine(stream)
-        self._group = group
-        self._consumer = consumer
-        self._handler = handler
         self._options = options or GroupOptions()
+        self._entries = Entries(bus, queue, stream, group, consumer, batch=self._options.batch)
+        self._group = group
+        self._handler = handler
         self._observe = observe or ignore
         self._stop = asyncio.Event()
-        self._last_seen = ""  # where a group that vanished is created again
-        self._claim_cursor = "0-0"
         self._claim_at = 0.0
         self._retry_at = math.inf  # nothing failed yet
         self._retry_from = "-"
@@ -122,7 +108,7 @@ class GroupReader:
         while not self._stop.is_set():
             try:
                 if fresh:
-                    await self._create()
+                    await self._entries.create(self._options.start)
                     await self._whole_backlog()
                     fresh = False
                 await self._turn()
@@ -150,32 +136,15 @@ class GroupReader:
             await self._claim()
         wait_s = min(self._retry_at, self._claim_at) - time.monotonic()
         block_ms = max(1, int(min(self._options.block_ms, wait_s * 1000)))
-        entries = await self._until_stop(self._new(block_ms))
+        entries = await self._until_stop(self._entries.new(block_ms))
         if entries:
             await self._handle(entries)
-
-    async def _create(self) -> None:
-        start = self._last_seen or ("0" if self._options.start == "head" else "$")
-        try:
-            await self._bus.execute("XGROUP", "CREATE", self._key, self._group, start, "MKSTREAM")
-        except ServerError as error:
-            if not str(error).startswith("BUSYGROUP"):
-                raise
-
-    async def _new(self, block_ms: int) -> list[Record]:
-        command = ("XREADGROUP", "GROUP", self._group, self._consumer, "COUNT", self._options.batch, "BLOCK", block_ms)
-        reply = await self._bus.blocking(*command, "STREAMS", self._key, ">", wait_s=block_ms / 1000)
-        if not reply:
-            return []
-        [entries] = reply.values()
-        self._last_seen = entries[-1][0].decode()
-        return [record(entry_id, pairs) for entry_id, pairs in entries]
 
     async def _whole_backlog(self, untried_only: bool = False) -> None:
         """Every entry that is pending here, once, page by page, due or not; `untried_only`: delivered at most once."""
         start = "-"
         while True:
-            page = await self._pending(start)
+            page = await self._entries.pending(start)
             due = {p.id: p.deliveries for p in page if p.deliveries <= 1 or not untried_only}
             await self._again(due, even_stopped=untried_only)
             if len(page) < self._options.batch or (self._stop.is_set() and not untried_only):
@@ -184,7 +153,7 @@ class GroupReader:
 
     async def _due_backlog(self) -> None:
         """One page of the entries that are pending here, those of it whose delay is over."""
-        page = await self._pending(self._retry_from)
+        page = await self._entries.pending(self._retry_from)
         waits = {p.id: self._delay_ms(p.deliveries) - p.idle_ms for p in page}
         self._next_retry_ms = min(self._next_retry_ms, *(w for w in waits.values() if w > 0), math.inf)
         if len(page) == self._options.batch:
@@ -194,42 +163,25 @@ class GroupReader:
             self._retry_from, self._next_retry_ms = "-", math.inf
         await self._again({p.id: p.deliveries for p in page if waits[p.id] <= 0})
 
-    async def _pending(self, start: str) -> list[_Pending]:
-        command = ("XPENDING", self._key, self._group, start, "+", self._options.batch, self._consumer)
-        return [_Pending(i.decode(), idle_ms, n) for i, _, idle_ms, n in await self._bus.execute(*command)]
-
     def _delay_ms(self, deliveries: int) -> int:
         return min(self._options.retry_base_ms * 2 ** min(max(deliveries - 1, 0), 20), self._options.retry_cap_ms)
 
     async def _again(self, due: Mapping[str, int], even_stopped: bool = False) -> None:
-        """Take the entries again, which counts as a delivery and acknowledges those that were trimmed."""
         if due:
-            claimed = await self._bus.execute("XCLAIM", self._key, self._group, self._consumer, 0, *due)
-            records = [record(i, pairs, due.get(i.decode(), 1) + 1) for i, pairs in claimed if pairs]
-            await self._redeliver(records, even_stopped)
+            await self._redeliver(await self._entries.take(due), even_stopped)
 
     async def _claim(self) -> None:
         """Take over one page of what silent readers hold, and forget readers that are silent and hold nothing."""
         idle_ms = self._options.claim_idle_ms
-        command = ("XAUTOCLAIM", self._key, self._group, self._consumer, idle_ms, self._claim_cursor)
-        cursor, claimed, trimmed = await self._bus.execute(*command, "COUNT", self._options.batch)
-        self._claim_cursor = cursor.decode()
-        done = self._claim_cursor == "0-0"
-        self._claim_at = time.monotonic() + (random.uniform(0.5, 1.0) * idle_ms / 2000 if done else 0)
-        if trimmed:
-            self._tell("trimmed", count=len(trimmed))
-        counts = await self._bus.pipeline([("XPENDING", self._key, self._group, i, i, 1) for i, _ in claimed])
-        found = [
-            record(entry_id, pairs, count[0][3] if count and not isinstance(count, EngineError) else 1)
-            for (entry_id, pairs), count in zip(claimed, counts, strict=True)
-        ]
-        if found:
-            self._tell("claimed", count=len(found))
-            await self._redeliver(found)
-        if done:
-            args = [self._group, self._consumer, self._options.drop_idle_ms]
-            if dropped := await self._bus.run(ENGINE.script("stream_drop_consumers"), [self._key], args):
-                self._tell("consumers_dropped", consumers=[name.decode() for name in dropped])
+        page = await self._entries.take_over(idle_ms)
+        self._claim_at = time.monotonic() + (random.uniform(0.5, 1.0) * idle_ms / 2000 if page.last else 0)
+        if page.trimmed:
+            self._tell("trimmed", count=page.trimmed)
+        if page.records:
+            self._tell("claimed", count=len(page.records))
+            await self._redeliver(page.records)
+        if page.last and (dropped := await self._entries.drop_silent(self._options.drop_idle_ms)):
+            self._tell("consumers_dropped", consumers=dropped)
 
     async def _redeliver(self, records: list[Record], even_stopped: bool = False) -> None:
         """Entries that were out before are handled one by one, so that a bad one fails alone."""
@@ -247,13 +199,13 @@ class GroupReader:
         try:
             failed = await self._call(records)
         except (TryLater, ConnectionFault):
-            await self._uncharge(records)
+            await self._entries.uncharge(records)
             raise
         except Exception as error:  # whatever a handler raises is the entries' failure
             failed = dict.fromkeys((r.id for r in records), f"{type(error).__name__}: {error}"[:_MAX_ERROR])
         done = [r for r in records if r.id not in failed]
         if done:
-            await self._bus.execute("XACK", self._key, self._group, *[r.stream_id for r in done])
+            await self._entries.acknowledge(done)
             self._tell("handled", count=len(done))
         for entry in records:
             if entry.id in failed:
@@ -288,22 +240,12 @@ class GroupReader:
         while True:
             await asyncio.sleep(self._options.claim_idle_ms / 3000)
             try:
-                await self._bus.execute("XCLAIM", self._key, self._group, self._consumer, 0, *stream_ids, "JUSTID")
+                await self._entries.touch(stream_ids)
             except EngineError as error:
                 self._tell("fault", error=str(error))
 
-    async def _uncharge(self, records: list[Record]) -> None:
-        """Take the present delivery off the entries' counts."""
-        take = ("XCLAIM", self._key, self._group, self._consumer, 0)
-        await self._bus.all(
-            [(*take, r.stream_id, "IDLE", 0, "RETRYCOUNT", max(r.deliveries - 1, 0), "JUSTID") for r in records]
-        )
-
     async def _quarantine(self, entry: Record, error: str) -> None:
-        options = self._options
-        args = [self._group, entry.stream_id, error, entry.deliveries]
-        args += [options.quarantine_len, _QUARANTINE_TTL_MS, _QUARANTINE_NODE]
-        await self._bus.run(ENGINE.script("stream_quarantine"), [self._key, self._quarantine_key], args)
+        await self._entries.set_aside(entry, error, self._options.quarantine_len)
         self._tell("quarantined", id=entry.id, deliveries=entry.deliveries, error=error)
 
     async def _until_stop(self, work: Coroutine[Any, Any, list[Record] | None]) -> list[Record] | None:
@@ -328,12 +270,4 @@ class GroupReader:
         return result
 
     def _tell(self, event: str, **data: object) -> None:
-        self._observe(f"group.{event}", {"stream": self._key, "group": self._group, **data})
-
-
-async def read_quarantine(bus: Connector, queue: str, stream: str, count: int = 100) -> list[Record]:
-    """The newest quarantined records: `stream_id`, `group`, `error`, `deliveries`, the original as `field:<name>`."""
-    if not 1 <= count <= 10_000:
-        raise InvalidValue(f"count {count} is out of range: it must lie in 1..10000")
-    entries = await bus.execute("XREVRANGE", keyspace.of(queue).quarantine(stream), "+", "-", "COUNT", count)
-    return [record(entry_id, pairs) for entry_id, pairs in entries]
+        self._observe(f"group.{event}", {"stream": self._entries.key, "group": self._group, **data})

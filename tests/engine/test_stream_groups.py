@@ -371,16 +371,15 @@ def test_options_out_of_range_are_refused(bad: dict[str, Any]) -> None:
 async def test_what_an_abandoned_wait_was_given_is_handled_before_the_reader_ends(bus: Connector, queue: str) -> None:
     given = asyncio.Event()
 
-    class LosesAnswers(GroupReader):
-        async def _new(self, block_ms: int) -> list[Record]:
-            await super()._new(block_ms)
+    class LosesAnswers(Connector):
+        async def blocking(self, *command: Any, wait_s: float) -> Any:
+            await super().blocking(*command, wait_s=wait_s)
             given.set()
             await asyncio.Event().wait()
-            return []
 
     handler = Handler()
     await put(bus, queue, "a")
-    async with running(LosesAnswers(bus, queue, "s", "g", "c1", handler, options=QUICK)):
+    async with running(GroupReader(LosesAnswers(bus._transport), queue, "s", "g", "c1", handler, options=QUICK)):
         await given.wait()
     assert handler.done == ["a"]
     assert await pending(bus, queue) == 0
