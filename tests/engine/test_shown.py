@@ -33,6 +33,25 @@ async def test_gauges_without_and_with_each_kind_of_limit(bench: Bench) -> None:
     assert 2 <= left <= 4
 
 
+async def test_everything_is_counted_where_it_stands(bench: Bench) -> None:
+    now, *rest = await bench.run("counts")
+    assert rest == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, b"", b"", 0, 0, 0, b""]
+    for n, (key, score) in enumerate(
+        [("pending", 0), ("active", now - 7), ("schedule", 9), ("dead", 0), ("resting", 9), ("parents", now - 5)], 1
+    ):
+        await bench.raw("ZADD", key, *(part for i in range(n) for part in (score + i, f"{key}{i}")))
+    await bench.raw("HSET", "metrics:completed", "count", 11)
+    await bench.raw("HSET", "metrics:failed", "count", 12)
+    await bench.raw("RPUSH", "ring", *range(7))
+    await bench.raw("SADD", "paused", *range(8))
+    await bench.raw("HSET", "gactive", *range(18))
+    await bench.raw("RPUSH", "flow:outbox", *range(10))
+    await bench.raw("HSET", "meta", "paused", 1)
+    _, *rest = await bench.run("counts")
+    assert rest[:10] == [1, 2, 3, 4, 11, 12, 7, 8, 5, 9]
+    assert (rest[10], float(rest[11]) - now, rest[12:15], float(rest[15]) - now) == (b"pending0", -7, [1, 10, 6], -5)
+
+
 async def test_a_lane_is_explained_by_everything_that_decides_about_it(bench: Bench) -> None:
     _, *rest = await bench.run("lane_explain", lane(1))
     assert rest == [0, 0, None, 0, None, 0, 0, None, 0, 0, None]
