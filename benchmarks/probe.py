@@ -130,8 +130,8 @@ class Probe:
             return {"median_ms": waits[len(waits) // 2], "p99_ms": waits[len(waits) * 99 // 100]}
         assert self._start is not None, "no job began"
         result: dict[str, Any] = Usage.now(self.path).per_job(self._start, self._ended)
-        served = self._other == OTHERS
-        return result | {"flood_before_other": self._flood_before_other if served else None, "rss_mib": rss_mib()}
+        before = self._flood_before_other if self._other == OTHERS else self._flood
+        return result | {"flood_before_other": before, "rss_mib": rss_mib()}
 
     def _write(self, line: str) -> None:
         if self._file < 0:
