@@ -332,6 +332,23 @@ async def test_an_effect_commits_with_the_acknowledgement_and_answers(bench: Ben
     assert await bench.bus.execute("GET", key) == b"\xff\x00"
 
 
+async def test_each_effect_sees_its_own_keys_and_arguments_and_no_others(bench: Bench) -> None:
+    echo = EffectBody("echo", "return {KEYS, ARGV}")
+    jobs = await bench.take(len(await bench.fill([None] * 4)))
+    key = f"{{{bench.queue}}}:k"
+    given: list[tuple[list[str], list[str]]] = [
+        ([key + "1", key + "2"], ["a"]), ([], []), ([key + "3"], ["b", "c", "d"]), ([], ["e"]),
+    ]  # fmt: skip
+    items = [
+        Settlement(job.id, job.token, Complete(b"result", effect=Effect("echo", *keys_and_args)))
+        for job, keys_and_args in zip(jobs, given, strict=True)
+    ]
+    for verdict, (keys, args) in zip(
+        await settlement.settle_many(bench.bus, bench.queue, items, effects=(echo, *BODIES)), given, strict=True
+    ):
+        assert verdict == Settled("completed", [[k.encode() for k in keys], [a.encode() for a in args]])
+
+
 async def test_a_stale_token_runs_no_effect(bench: Bench) -> None:
     await bench.fill([None])
     (job,) = await bench.take()
