@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from msgspec.msgpack import encode as msgpack
 from codemojex.engine import cancel, flows, ids, lanes, limits, recovery
 from codemojex.engine.backoff import Exponential, Fixed
 from codemojex.engine.errors import WrongState
-from codemojex.engine.jobs import Dedup
+from codemojex.engine.jobs import Dedup, Duplicate
 
 from .bench import Bench, lane
 
@@ -149,6 +150,16 @@ async def test_an_end_that_waits_in_the_outbox_is_found_and_no_other_is_taken_fo
     await bench.raw("RPUSH", "flow:outbox", filler)
     with pytest.raises(WrongState, match="too long to look through"):
         await look()
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2])
+async def test_a_flow_of_which_one_id_is_taken_writes_nothing(bench: Bench, taken: int) -> None:
+    jobs = [bench.job(b"%d" % n) for n in range(3)]
+    await bench.put(replace(jobs[taken], payload=b"other"))
+    before = await bench.keys()
+    answer = await flows.add(bench.bus, bench.queue, Flow(jobs[0], [Flow(job) for job in jobs[1:]]))
+    assert answer == Duplicate(jobs[taken].id, conflict=True)
+    assert await bench.keys() == before
 
 
 async def test_a_parent_waits_for_a_child_that_it_has_heard_nothing_of(bench: Bench) -> None:
