@@ -11,6 +11,7 @@ from msgspec.msgpack import encode as msgpack
 from codemojex.engine import cancel, flows, ids, lanes, limits, recovery
 from codemojex.engine.backoff import Exponential, Fixed
 from codemojex.engine.errors import WrongState
+from codemojex.engine.flows import Flow
 from codemojex.engine.jobs import Dedup, Duplicate
 
 from .bench import Bench, lane
@@ -46,6 +47,29 @@ async def test_a_row_holds_what_its_spec_says_and_nothing_else(bench: Bench) -> 
     code, row = await admit(bench, children=2, parent=bench.id(), parent_queue="q", policy="id")
     assert (code, row["state"], row["children"]) == (b"held", "awaiting_children", "2")
     assert (row["parent_queue"], row["parent_policy"]) == ("q", "id")
+
+
+# claims
+
+
+async def test_a_claim_says_all_of_each_job_and_leases_it_from_the_instant_that_it_names(bench: Bench) -> None:
+    assert (await bench.run("claim_many", 2, 5_000, 1_000, "all"))[1] == [0, -1, 0]
+    flat, other = await bench.fill([None, None])
+    grouped = bench.job(b"payload", lane=lane(1), timeout_ms=900)
+    await bench.put(grouped, bench.job(delay_ms=50_000))
+    await bench.raw("HSET", f"job:{flat}", "failures", 2, "stalled", 1)
+    now, reply = await bench.run("claim_many", 2, 5_000, 1_000, "all")
+    texts = [part.encode() for part in (grouped.id, "payload", "1", lane(1), "0", "0", "900")]
+    texts += [part.encode() for part in (flat, "x", "1", "", "2", "1", "")]
+    assert reply == [0, -1, 0, *texts], "a full claim says nothing of what is due later"
+    _, reply = await bench.run("claim_many", 2, 5_000, 1_000, "all")
+    assert (reply[0], reply[2], reply[3]) == (0, 0, other.encode())
+    assert 30_000 < reply[1] <= 50_000
+    for job_id in (flat, grouped.id):
+        assert await bench.raw("ZSCORE", "active", job_id) == now + 5_000
+    assert (await bench.row(flat))["state"] == (await bench.row(grouped.id))["state"] == "active"
+    await bench.raw("HSET", "meta", "paused", 1)
+    assert (await bench.run("claim_many", 2, 5_000, 1_000, "all"))[1] == [0, -1, 1]
 
 
 # settings
