@@ -241,7 +241,8 @@ async def test_a_slot_that_fires_gives_its_job_the_slots_time_and_the_registrati
 
 async def settle(bench: Bench, *item: Any) -> tuple[int, list[Any]]:
     """One settlement; the server's instant and verdict, detail and reply."""
-    now, verdicts, _ = await bench.run("settle", msgpack([item]), 5, "fixed:700", 0, 0, 0)
+    now, verdicts, claimed = await bench.run("settle", msgpack([item]), 5, "fixed:700", 0, 0, 0)
+    assert claimed == [0, -1, 0], "nothing was to be claimed"
     return now, verdicts
 
 
