@@ -27,6 +27,7 @@ from .scene import Desk
 from .texts import Html
 
 log = logging.getLogger(__name__)
+WHISPER_TRIES = 3  # one refusal may be about its receiver, who has just left; so many are about the chat
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,9 @@ class Delivery:
     def __init__(self, bot: Bot, desk: Desk) -> None:
         self._bot = bot
         self._desk = desk
-        self._plain = Recent(10_000, 3_600)  # chats in which nothing can be shown to one person alone
+        self._plain = Recent(
+            10_000, 3_600
+        )  # chats that refused to show something to one person alone, how often in a row
 
     async def deliver(self, message: Message, patient: bool) -> NotYet | Unknown | None:
         """Bring it there; None when it is there. Raises the Bot API's errors."""
@@ -142,7 +145,8 @@ class Delivery:
 
     async def _whisper(self, message: Say, receiver: int) -> None:
         """Send what one member of a group alone shall see; where Telegram refuses that, all of them see it."""
-        if not self._plain.count(str(message.chat_id)):
+        chat = str(message.chat_id)
+        if self._plain.count(chat) < WHISPER_TRIES:
             try:
                 await self._bot.send_message(
                     message.chat_id,
@@ -150,11 +154,12 @@ class Delivery:
                     message_thread_id=message.thread_id,
                     ephemeral_message_parameters=EphemeralMessageParameters(receiver_user_id=receiver),
                 )
+                self._plain.forget(chat)
                 return
             except TelegramAPIError as error:
                 if classify(error).fault is not Fault.REFUSED:
                     raise
-            self._plain.add(str(message.chat_id))
+            self._plain.add(chat)
         await self._send(message, message.text, None)
 
     async def _send(self, to: Message, text: str, markup: Markup | None, reply_to: int | None = None) -> int:

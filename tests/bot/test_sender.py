@@ -75,10 +75,19 @@ async def test_a_whisper_is_for_one_and_for_all_where_that_cannot_be(office: Off
     await office.people.members(office.room.chat_id, boris, "join")
     whisper = office.say("psst").__replace__(receiver=boris)
     assert await office.send(whisper) is None
-    await office.people.fault("sendMessage", "400", description="RECEIVER_USER_INVALID")
-    for _ in range(2):
+    for refused in (True, False):  # a refusal may be about the receiver alone
+        if refused:
+            await office.people.fault("sendMessage", "400", description="RECEIVER_USER_INVALID")
         assert await office.send(whisper) is None
-    assert [m.get("receiver_user", {}).get("id") for m in await office.shown()] == [boris, None, None]
+    assert [m.get("receiver_user", {}).get("id") for m in await office.shown()] == [boris, None, boris]
+
+
+async def test_a_chat_that_refuses_every_whisper_is_not_asked_each_time(office: Office) -> None:
+    whisper = office.say("psst").__replace__(receiver=1)  # nobody of the group
+    for _ in range(5):
+        assert await office.send(whisper) is None
+    asked = [c for c in await office.people.log("sendMessage") if "ephemeral_message_parameters" in c["fields"]]
+    assert (len(asked), len(await office.shown())) == (3, 5)
 
 
 async def test_a_board_is_one_message_that_is_edited(office: Office) -> None:
