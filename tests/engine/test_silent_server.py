@@ -115,13 +115,15 @@ async def _true(value: bool) -> bool:
 async def test_a_half_dead_connection_is_dropped_and_work_goes_on(wire: Wire, queue: str) -> None:
     bus = await Connector.connect(wire.url, timeout_s=PATIENT_S)
     async with Seen(bus, queue, silent_ms=300, beat_ms=50) as seen:
-        await until(lambda: _true(wire.opened >= 2), "the worker is parked")
+        await until(lambda: _true(wire.opened >= 3), "claims, pump and wake-ups have their sockets")
+        before = wire.opened
         wire.cut()
         async with asyncio.timeout(10):
             while "worker.rebuilt" not in seen.told:
                 await asyncio.sleep(0.01)
         (job_id,) = await Bench(bus, queue).fill([None])
         await until(lambda: _true(job_id in seen.handled), "a job is worked over new sockets")
+        await until(lambda: _true(wire.opened >= before + 3), "pump and wake-ups have new ones as well")
     await bus.close()
 
 
@@ -149,6 +151,23 @@ async def test_refused_commands_are_borne_for_the_stated_time_and_no_longer(star
         bus.refuse = 0.0
         (job_id,) = await Bench(under, queue).fill([None])
         await until(lambda: _true(job_id in brisk.handled + patient.handled), "a job is worked")
+    await under.close()
+
+
+async def test_the_time_of_silence_begins_with_the_first_unanswered_claim(start_valkey: Start, queue: str) -> None:
+    under = await Connector.connect(start_valkey().url)
+    bus = FaultyConnector(under, seed=7, refuse=0.0, lose=0.0)
+    async with Seen(bus, queue, silent_ms=1_500, beat_ms=10, pump=False) as seen:
+        for _ in range(16):  # longer than the silence that is borne
+            await asyncio.sleep(0.1)
+        bus.refuse = 1.0
+        async with asyncio.timeout(10):
+            while "worker.fault" not in seen.told:
+                await asyncio.sleep(0)
+        bus.refuse = 0.0
+        (job_id,) = await Bench(under, queue).fill([None])
+        await until(lambda: _true(job_id in seen.handled), "a job is worked")
+    assert "worker.rebuilt" not in seen.told
     await under.close()
 
 
