@@ -77,6 +77,12 @@ async def seat_of_nobody(b: Bench) -> tuple[str, str]:
     return lane(1), "gactive: counts 1 in flight, there are 0"
 
 
+async def tripled(b: Bench) -> tuple[str, str]:
+    await b.fill([lane(1)])
+    await b.raw("RPUSH", "ring", lane(1), lane(1))
+    return lane(1), "ring: stands there more than once"
+
+
 async def seat_too_few(b: Bench) -> tuple[str, str]:
     await b.fill([lane(1)])
     await b.take()
@@ -109,10 +115,10 @@ async def family(b: Bench) -> str:
 
 
 ROWS = [nowhere, gone, twice, misnamed, strayed, lost_dead, lost_from_its_lane, still_waiting, uncounted, miscounted]
-SEATS = [seat_of_nobody, seat_too_few, zero_seats]
+LANES = [seat_of_nobody, seat_too_few, zero_seats, tripled]
 
 
-@pytest.mark.parametrize("damage", ROWS + SEATS, ids=lambda d: d.__name__)
+@pytest.mark.parametrize("damage", ROWS + LANES, ids=lambda d: d.__name__)
 async def test_the_audit_says_what_is_wrong_and_its_repair_leaves_no_more_to_say(bench: Bench, damage: Damage) -> None:
     found = Violation(*await damage(bench))
     assert await audit(bench.bus, bench.queue) == [found]

@@ -124,3 +124,16 @@ async def test_an_idle_lane_forgets_its_default_ceiling_and_a_waiting_one_keeps_
     assert await bench.raw("HEXISTS", "glimit", lane(1)) == waits
     assert await bench.ring() == [lane(1)] * waits
     await bench.sound()
+
+
+async def test_a_lane_keeps_its_default_ceiling_while_one_of_its_jobs_is_in_flight(bench: Bench) -> None:
+    await limits.set_default_lane_limit(bench.bus, bench.queue, 2)
+    taken = []
+    for _ in range(2):  # the lane is empty after each claim
+        await bench.fill([lane(1)])
+        taken += await bench.take()
+        assert await bench.raw("HGET", "glimit", lane(1)) == b"2"
+    for job, keeps in zip(taken, (1, 0), strict=True):
+        await bench.settle(job)
+        assert await bench.raw("HEXISTS", "glimit", lane(1)) == keeps
+        await bench.sound()

@@ -26,7 +26,8 @@ async def test_a_record_behind_was_certainly_never_here_if_none_went_at_or_after
 async def test_a_record_is_repeated_only_when_every_field_is_the_same(bench: Bench) -> None:
     there = ("5-0", "given", "id", "a", "n", "1")
     other = [("5-0", "given", "id", "a"), (*there, "m", "2"), (*there[:-1], "2"), (*there[:-2], "m", "1")]
-    assert await append(bench, there, there, *other) == [[b"appended"], [b"repeated"], *[[b"conflict"]] * 4]
+    other += [("5-0", "given", "ID", "a", "n", "1"), ("5-0", "given", "id", "b", "n", "1")]
+    assert await append(bench, there, there, *other) == [[b"appended"], [b"repeated"], *[[b"conflict"]] * 6]
 
 
 async def test_after_an_error_the_minted_records_wait_and_the_given_ones_are_tried(bench: Bench) -> None:
