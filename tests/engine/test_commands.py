@@ -49,29 +49,6 @@ async def test_a_row_holds_what_its_spec_says_and_nothing_else(bench: Bench) -> 
     assert (row["parent_queue"], row["parent_policy"]) == ("q", "id")
 
 
-# claims
-
-
-async def test_a_claim_says_all_of_each_job_and_leases_it_from_the_instant_that_it_names(bench: Bench) -> None:
-    assert (await bench.run("claim_many", 2, 5_000, 1_000, "all"))[1] == [0, -1, 0]
-    flat, other = await bench.fill([None, None])
-    grouped = bench.job(b"payload", lane=lane(1), timeout_ms=900)
-    await bench.put(grouped, bench.job(delay_ms=50_000))
-    await bench.raw("HSET", f"job:{flat}", "failures", 2, "stalled", 1)
-    now, reply = await bench.run("claim_many", 2, 5_000, 1_000, "all")
-    texts = [part.encode() for part in (grouped.id, "payload", "1", lane(1), "0", "0", "900")]
-    texts += [part.encode() for part in (flat, "x", "1", "", "2", "1", "")]
-    assert reply == [0, -1, 0, *texts], "a full claim says nothing of what is due later"
-    _, reply = await bench.run("claim_many", 2, 5_000, 1_000, "all")
-    assert (reply[0], reply[2], reply[3]) == (0, 0, other.encode())
-    assert 30_000 < reply[1] <= 50_000
-    for job_id in (flat, grouped.id):
-        assert await bench.raw("ZSCORE", "active", job_id) == now + 5_000
-    assert (await bench.row(flat))["state"] == (await bench.row(grouped.id))["state"] == "active"
-    await bench.raw("HSET", "meta", "paused", 1)
-    assert (await bench.run("claim_many", 2, 5_000, 1_000, "all"))[1] == [0, -1, 1]
-
-
 # settings
 
 
