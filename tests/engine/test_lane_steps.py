@@ -42,13 +42,14 @@ async def come_due(b: Bench) -> None:
 
 @pytest.mark.parametrize("name", [None, lane(1)])
 @pytest.mark.parametrize("comes_back", [given_back, lapsed, reprocessed, come_due])
-async def test_a_job_that_comes_back_wakes_a_worker(
+async def test_a_job_that_comes_back_stands_at_its_old_place_and_wakes_a_worker(
     bench: Bench, comes_back: Callable[[Bench], Awaitable[None]], name: str | None
 ) -> None:
-    await bench.fill([name])
+    (job_id,) = await bench.fill([name])
     assert await bench.wakes() == 1
     await comes_back(bench)
     assert await bench.wakes() == 1
+    assert await bench.raw("ZSCORE", f"g:{name}:pending" if name else "pending", job_id) == 0, "its old place"
     await bench.take()
 
 
