@@ -78,3 +78,23 @@ async def test_a_quarantined_entry_is_named_by_its_new_id_and_a_trimmed_one_by_n
     assert await quarantine("6-0") == b""
     assert await bench.bus.execute("XLEN", names[1]) == 1
     assert (await bench.bus.execute("XPENDING", names[0], "g"))[0] == 0
+
+
+async def test_who_is_silent_and_holds_nothing_is_dropped_but_for_the_caller(bench: Bench) -> None:
+    key = bench.space.stream("s")
+
+    async def drop(idle_ms: int) -> list[bytes]:
+        return await bench.bus.run(ENGINE.script("stream_drop_consumers"), [key], ["g", "me", idle_ms])
+
+    assert await drop(0) == [], "no stream"
+    await bench.bus.execute("XADD", key, "5-0", "id", "a")
+    assert await drop(0) == [], "no group"
+    await bench.bus.execute("XGROUP", "CREATE", key, "g", "0")
+    for name in ("me", "old", "older"):
+        await bench.bus.execute("XGROUP", "CREATECONSUMER", key, "g", name)
+    await bench.bus.execute("XREADGROUP", "GROUP", "g", "holder", "STREAMS", key, ">")
+    assert await drop(60_000) == []
+    assert sorted(await drop(0)) == [b"old", b"older"]
+    assert await drop(0) == []
+    assert (await bench.bus.execute("XACK", key, "g", "5-0")) == 1
+    assert await drop(0) == [b"holder"]

@@ -120,17 +120,15 @@ def report(found: Sequence[Mutant], fates: Mapping[Mutant, Fate]) -> int:
     for mutant in found:
         fate = fates.get(mutant, Fate("open"))
         end = fate.end if fate.end in ("killed", "survived", "invalid") else "open"
-        if end == "survived":
-            place = mutant.path, mutant.before
-            reason = reasons.get((*place, mutant.after)) or reasons.get((*place, None))
-            end = "explained" if reason else "survived"
-            print(f"survivor  {mutant}\n          {reason or fate.by or 'NOT EXPLAINED'}")
+        place = mutant.path, mutant.before
+        reason = reasons.get((*place, mutant.after)) or reasons.get((*place, None))
+        if end in ("survived", "open"):
+            print(f"{fate.end:9} {mutant}\n          {reason or fate.by or 'NOT EXPLAINED'}")
+            end = "explained" if reason else end
         elif end == "killed":
-            end = "by the model" if STORIES in fate.by else "by tests" if "::" in fate.by else "by scenarios"
-        elif end == "open":
-            print(f"{fate.end:9} {mutant}")
+            end = "by stories" if STORIES in fate.by else "by tests" if "::" in fate.by else "by scenarios"
         sums[mutant.kind][end] += 1
-    columns = ("by scenarios", "by tests", "by the model", "explained", "survived", "open", "invalid")
+    columns = ("by scenarios", "by stories", "by tests", "explained", "survived", "open", "invalid")
     for kind, sum_ in [*sums.items(), ("all", sum(sums.values(), Counter[str]()))]:
         print(f"{kind:20}" + "".join(f"{sum_[column]:6} {column}" for column in columns))
     unexplained, open_ = (sum(s[end] for s in sums.values()) for end in ("survived", "open"))

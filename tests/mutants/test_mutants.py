@@ -133,7 +133,7 @@ def test_a_survivor_without_a_reason_makes_the_run_fail(capsys: pytest.CaptureFi
     mutant = dropped("progress.lua", "return 1")
     assert report([mutant], {mutant: Fate("killed", "x")}) == 0
     assert report([mutant], {mutant: Fate("survived")}) == 1
-    assert f"survivor  {mutant}" in capsys.readouterr().out
+    assert f"survived  {mutant}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("fates", [{}, {"end": "waits"}, {"end": "undecided"}])
