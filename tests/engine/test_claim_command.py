@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
+
+from codemojex.engine.jobs import Dedup
 
 from .bench import Bench, lane
 
@@ -40,3 +44,13 @@ async def test_a_claim_takes_so_many_steps_and_asks_to_be_called_again(
     assert await bench.ring() == [name] * bool(name)
     assert (await bench.run("claim_many", 1, 5_000, 1_000, "all"))[1] == [0, -1, 0]
     assert set(await bench.keys()) <= {"credit"}
+
+
+@pytest.mark.parametrize("release", ["window", "claim"])
+async def test_a_job_that_expired_keeps_its_key_for_the_window_and_frees_one_that_its_claim_would_free(
+    bench: Bench, release: Literal["window", "claim"]
+) -> None:
+    await bench.put(bench.job(expires_at_ms=1, dedup=Dedup("k", 60_000, release)), bench.job(expires_at_ms=1))
+    assert (await bench.claim(3)).jobs == []
+    assert await bench.raw("ZCARD", "dead") == 2
+    assert await bench.raw("EXISTS", "de:k") == (release == "window")

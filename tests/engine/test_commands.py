@@ -260,6 +260,14 @@ async def test_a_job_that_comes_back_later_does_so_at_that_instant(
     assert abs(key_ends - now - waits_ms - 50_000) < 200, "its key outlives the wait by the whole window"
 
 
+async def test_a_delay_may_name_the_instant_itself(bench: Bench) -> None:
+    await bench.fill([None])
+    (job,) = await bench.take()
+    _, verdict = await settle(bench, job.id, job.token, "delay", 5, 4_000_000_000_000)
+    assert verdict == [b"settled", b"scheduled", None]
+    assert await bench.raw("ZSCORE", "schedule", job.id) == 4_000_000_000_000
+
+
 async def test_a_failure_that_no_effect_caused_names_its_cause(bench: Bench) -> None:
     await bench.fill([None])
     (job,) = await bench.take()
