@@ -54,3 +54,14 @@ async def test_a_job_that_expired_keeps_its_key_for_the_window_and_frees_one_tha
     assert (await bench.claim(3)).jobs == []
     assert await bench.raw("ZCARD", "dead") == 2
     assert await bench.raw("EXISTS", "de:k") == (release == "window")
+
+
+@pytest.mark.parametrize("release", ["window", "claim"])
+async def test_a_renewed_lease_carries_the_key_of_a_window_along(
+    bench: Bench, release: Literal["window", "claim"]
+) -> None:
+    await bench.put(bench.job(dedup=Dedup("k", 60_000, release)))
+    (job,) = await bench.take()
+    assert await bench.run("extend", 90_000, job.id, job.token) == [b"ok"]
+    left_ms = await bench.raw("PTTL", "de:k")
+    assert (140_000 < left_ms <= 150_000) if release == "window" else left_ms == -2
