@@ -24,7 +24,7 @@ SOAK = int(os.environ.get("CODEMOJEX_MODEL_RUNS", "0"))
 SOAK_PART = 100
 
 # What belongs to the machine of sides; a command or verb that is new belongs to the queues until it is named here.
-SIDES = {"commands": ("cache_", "node_", "stream_"), "verbs": ("groups.", "retention.", "streams.")}
+SIDES = {"commands": ("cache_", "node_", "stream_"), "verbs": ("group_entries.", "groups.", "retention.", "streams.")}
 # What no story reaches, and why.
 UNREACHED: dict[str, str] = {}
 

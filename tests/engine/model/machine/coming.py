@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule
+from hypothesis.stateful import precondition, rule
 
 from codemojex.engine import claims, jobs, lanes, limits, settlement
 from codemojex.engine.backoff import Exponential, Fixed
@@ -52,13 +52,8 @@ class Coming(Both):
             self.loop.close()
         super().teardown()
 
-    @initialize(
-        default=st.sampled_from([None, None, 1, 2]),
-        weight=st.sampled_from([None, 2, 3]),
-        kind=st.sampled_from([None, None, "window", "bucket"]),
-    )
-    def settings(self, default: int | None, weight: int | None, kind: str | None) -> None:
-        """Stories differ from their first line: most have limits."""
+    def first_settings(self, default: int | None, weight: int | None, kind: str | None) -> None:
+        """Limits of the queue here, from the first line on."""
         bus, q = self.at((0, 0))
         self.do(limits.set_default_lane_limit(bus, q.name, default))
         configure(q, lane_limit=default)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from codemojex.engine import admin, cancel, events, ids, lanes, limits, locks, rows
 from codemojex.engine.errors import Locked, WrongState
@@ -13,7 +13,7 @@ from tests.engine.model.plain import admin as plain
 from tests.engine.model.plain.limits import configure
 from tests.engine.model.plain.state import Queue
 
-from .both import BY, LANES, NAMES
+from .both import BY, LANE_NAMES, LANES, NAMES
 from .coming import Coming
 from .story import HOUR, PICK
 
@@ -27,6 +27,19 @@ class Ruling(Coming):
     """An operator's verbs."""
 
     # lanes and limits
+
+    @initialize(
+        default=st.sampled_from([None, None, 1, 2]),
+        weight=st.sampled_from([None, 2, 3]),
+        kind=st.sampled_from([None, None, "window", "bucket"]),
+        bursts=st.sampled_from([(0, 0, 0), (0, 0, 0), (0, 0, 0), (3, 1, 0), (1, 2, 3), (0, 3, 1)]),
+    )
+    def settings(self, default: int | None, weight: int | None, kind: str | None, bursts: tuple[int, int, int]) -> None:
+        """Stories differ from their first line: most have limits, some have paces."""
+        self.first_settings(default, weight, kind)
+        for what, burst in zip(("lane", "kind", "all"), bursts, strict=True):
+            if burst:
+                self.pace(by=(0, 0), burst=burst, what=what, name=LANE_NAMES[0])
 
     @rule(by=BY, name=LANES, n=SOME)
     def limit(self, by: Any, name: str, n: int | None) -> None:
