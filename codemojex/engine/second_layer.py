@@ -15,7 +15,7 @@ from typing import Any
 from . import frames, keyspace
 from .circuit import Circuit
 from .connector import Arg, Connector
-from .errors import EngineError, ServerError, UnknownOutcome
+from .errors import EngineError, ServerError, Unavailable, UnknownOutcome
 from .frames import Frame
 from .scripts import ENGINE, Script
 
@@ -30,6 +30,10 @@ class LayerDown(Exception):
     def __init__(self, fault: EngineError | None) -> None:
         super().__init__(str(fault) if fault else "the circuit is open")
         self.fault = fault
+
+    def fault_of(self, table: str) -> EngineError:
+        """What those are told who cannot do without it."""
+        return self.fault or Unavailable(f"{table}: Valkey did not answer lately; trying again shortly")
 
 
 @dataclass(frozen=True, slots=True)

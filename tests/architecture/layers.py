@@ -59,7 +59,8 @@ ENGINE_LINES = (
     "scripts addresses routes translation pools connections routing topology round_trips connector",
     "outcome effects retention locks nodes registry second_layer coherence",
     "jobs admission claims",
-    "lanes limits streams group_entries groups events cancel rows cache_table repeat middleware telemetry tracing",
+    "lanes limits streams group_entries groups events cancel rows cache_memory cache_loads cache_table repeat "
+    "middleware telemetry tracing",
     "settlement schedule recovery outbox flows admin metrics",
     "pump shaping settling holding retention_driver",
     "worker batches near_cache archive audit",

@@ -515,13 +515,13 @@ async def test_a_change_heard_before_the_answer_to_a_fill_keeps_the_fill_out(pro
 
     async def happen() -> None:
         await other.put("a", b"two", 2)
-        await until(lambda: "a" not in table._flights)  # heard
+        await until(lambda: "a" not in table._memory.flights)  # heard
 
-    real = table._l2
-    table._l2 = Meanwhile(real, happen)  # type: ignore[assignment]
+    real = table._loads.l2
+    table._loads.l2 = Meanwhile(real, happen)  # type: ignore[assignment]
     assert (await table.get("a")).value == b"one"
     assert table.stats().entries == 0
-    table._l2 = real
+    table._loads.l2 = real
     assert await table.get("a") == Read(b"two", "l2", 2)
 
 
