@@ -98,3 +98,33 @@ async def test_who_is_silent_and_holds_nothing_is_dropped_but_for_the_caller(ben
     assert await drop(0) == []
     assert (await bench.bus.execute("XACK", key, "g", "5-0")) == 1
     assert await drop(0) == [b"holder"]
+
+
+@pytest.mark.parametrize("kind", ["maxlen", "minid"])
+async def test_a_trim_stops_at_the_very_record_that_a_group_needs_first(bench: Bench, kind: str) -> None:
+    key = bench.space.stream("s")
+    for tail in range(5):
+        await bench.bus.execute("XADD", key, f"5-{tail}", "id", tail)
+
+    async def trim(keep: int, budget: int = 100) -> list[bytes | int]:
+        """Trim to the last `keep` of the five."""
+        threshold = keep if kind == "maxlen" else f"5-{5 - keep}"
+        args = [kind, threshold, "=", 0, "", budget]
+        return await bench.bus.run(ENGINE.script("stream_trim"), [key], args)
+
+    await bench.bus.execute("XGROUP", "CREATE", key, "g", "0")
+    assert await trim(4) == [0, b"group:g", b"5-0", b"0"]
+    await bench.bus.execute("XREADGROUP", "GROUP", "g", "me", "COUNT", 3, "STREAMS", key, ">")
+    await bench.bus.execute("XACK", key, "g", "5-1")
+    assert await trim(1) == [0, b"group:g", b"5-0", b"0"], "two are pending, the first counts"
+    await bench.bus.execute("XACK", key, "g", "5-0")
+    assert await trim(1) == [2, b"group:g", b"5-2", b"0"]
+    await bench.bus.execute("XACK", key, "g", "5-2")
+    assert await trim(2) == [1, b"", b"", b"0"], "what is delivered and acknowledged goes, one record too"
+    assert await trim(0) == [0, b"group:g", b"5-3", b"0"], "what was never delivered stays"
+    await bench.bus.execute("XGROUP", "SETID", key, "g", "5-4")
+    if kind == "maxlen":
+        assert await trim(0, budget=1) == [1, b"", b"", b"1"]
+        assert await trim(0, budget=1) == [1, b"", b"", b"0"]
+    else:
+        assert await trim(0) == [2, b"", b"", b"0"]
