@@ -128,3 +128,18 @@ async def test_a_trim_stops_at_the_very_record_that_a_group_needs_first(bench: B
         assert await trim(0, budget=1) == [1, b"", b"", b"0"]
     else:
         assert await trim(0) == [2, b"", b"", b"0"]
+
+
+async def test_a_long_trim_goes_page_by_page_within_its_budget(bench: Bench) -> None:
+    key = bench.space.stream("s")
+    await bench.bus.pipeline([("XADD", key, f"5-{tail}", "id", tail) for tail in range(110)])
+    await bench.bus.execute("XGROUP", "CREATE", key, "g", "5-99")
+
+    async def trim(keep: int, budget: int) -> list[bytes | int]:
+        args = ["maxlen", keep, "=", 0, "", budget]
+        return await bench.bus.run(ENGINE.script("stream_trim"), [key], args)
+
+    assert await trim(0, 40) == [40, b"", b"", b"1"]
+    assert await bench.bus.execute("XLEN", key) == 70
+    assert await trim(0, 1000) == [60, b"group:g", b"5-100", b"0"]
+    assert await bench.bus.execute("XLEN", key) == 10
