@@ -34,6 +34,7 @@ __all__ = [
     "ignored_failures",
 ]
 
+_UNKNOWN_LIFE = "0"  # of a parent that another engine added
 MAX_DEPTH = 8
 MAX_JOBS = 1_000
 MAX_BYTES = 4 * 1024 * 1024
@@ -189,7 +190,7 @@ async def _add_below(bus: Connector, part: _Part, life: str) -> bool:
         if not life:
             return False
     if code == "absent":
-        code, found, born = await _send(bus, part, life=life)
+        code, found, born = await _send(bus, part, life="" if life == _UNKNOWN_LIFE else life)
     if code == "taken":
         raise WrongState(
             f"EMQSTATE {found} is another job of queue {part.queue!r}: {part.parent[1]} stays held; "

@@ -577,6 +577,23 @@ async def test_a_flow_whose_root_ended_is_a_new_one_with_new_children(bench: Ben
         await end(bench, flow.job.id)
 
 
+async def test_a_parent_that_does_not_say_its_life_gets_its_child_in_spite_of_an_older_mark(bench: Bench) -> None:
+    other = there(bench, "far")
+    flow = node(bench, node(bench, queue=other.queue))
+    child = flow.children[0].job.id
+    await add(bench, flow)
+    await end(other, child)
+    await sweep(other)
+    await end(bench, flow.job.id)
+    broken = Paused(bench.bus, other.queue)
+    call = asyncio.create_task(flows.add(broken, bench.queue, flow))
+    await asyncio.wait_for(broken.there.wait(), 5)
+    call.cancel()
+    await bench.raw("HDEL", f"job:{flow.job.id}", "flow")  # as another engine adds a parent
+    await add(bench, flow)
+    assert await state(other, child) == "pending"
+
+
 # numbers
 
 
