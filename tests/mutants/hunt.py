@@ -29,6 +29,7 @@ from tests.support.valkey import ValkeyServer
 
 SCENARIO_S = 5.0
 PATIENCE_S = 120.0
+_SLOW_S, _PATIENT = 0.2, 3  # a scenario that takes longer has so many times the time: a busy machine kills nobody
 _CONFIRM = 3  # tests that fail once and hold the second time, at most, before the mutant counts as a survivor
 _SERVER_BYTES = 2 << 30  # a loop without an end must not take the machine's memory
 NOBODY = "no scenario and no test runs this line"
@@ -90,7 +91,7 @@ class Hunter:
         trail = Trail(self._server.directory / "log")
         with override({path: probed(path, original(path)) for path in paths()}):
             for scenario in self._scenarios.values():
-                failure, seconds = await self._play(scenario, 12 * SCENARIO_S)  # probes take their time
+                failure, seconds = await self._play(scenario, 12 * SCENARIO_S)
                 if failure:
                     raise RuntimeError(f"the scenario {scenario.name} fails without any mutant: {failure}")
                 self._seen[scenario.name] = Seen(seconds, trail.lines())
@@ -106,7 +107,9 @@ class Hunter:
             if not await self._compiles(name for name, source in sources().items() if source != before[name]):
                 return Fate("invalid")
             for name in self._who(mutant, self._seen):
-                if (await self._play(self._scenarios[name]))[0] and (await self._play(self._scenarios[name]))[0]:
+                scenario = self._scenarios[name]
+                limit_s = SCENARIO_S * (_PATIENT if self._seen[name].seconds > _SLOW_S else 1)
+                if (await self._play(scenario, limit_s))[0] and (await self._play(scenario, limit_s))[0]:
                     return self._killed(mutant, name)
         return Fate("waits")
 
@@ -150,11 +153,11 @@ class Hunter:
             await bus.close()
         return True
 
-    async def _play(self, scenario: Scenario, limit_s: float | None = None) -> tuple[str, float]:
+    async def _play(self, scenario: Scenario, limit_s: float) -> tuple[str, float]:
         self._round += 1
         url = self._server.url
         try:
-            async with asyncio.timeout(limit_s or SCENARIO_S):
+            async with asyncio.timeout(limit_s):
                 bus = await Connector.connect(url)
                 try:
                     result = await play(scenario, bus, url, f"mutant{self._round}", Minter(1000))
@@ -164,7 +167,7 @@ class Hunter:
         except (TimeoutError, EngineError) as error:
             self._server.close()
             self._server = _server()
-            return f"no end, or a server that does not answer: {error!r}", SCENARIO_S
+            return f"no end, or a server that does not answer: {error!r}", limit_s
         return result.failure, result.seconds
 
 
