@@ -265,7 +265,7 @@ async def test_a_queue_has_a_most_of_repeats(bench: Bench, monkeypatch: pytest.M
     monkeypatch.setattr(repeat, "MAX_REPEATS", 2)
     await register(bench, "a")
     await register(bench, "b")
-    with pytest.raises(WrongState, match="too many .* limit of a queue is 2"):
+    with pytest.raises(WrongState, match=r"too many .* limit of a queue is 2"):
         await register(bench, "c")
     assert sorted(await repeat.names(bench.bus, bench.queue)) == ["a", "b"]
 
