@@ -135,10 +135,13 @@ def status(settings: Settings) -> int:
 
 
 def conformance(settings: Settings, url: str | None, only: str | None) -> int:
-    """Print a line per scenario and the names of those that failed; 0 when none did."""
+    """Print a line per scenario and one for all; 0 when every chosen one held, 130 when some did not run."""
+    from codemojex.engine import addresses
     from codemojex.engine.conformance import runner, table
 
     try:
+        if url is not None:
+            addresses.place(url)
         chosen = runner.choose(table.SCENARIOS, only)
     except InvalidValue as error:
         raise WrongUsage(str(error)) from error
@@ -166,6 +169,10 @@ def conformance(settings: Settings, url: str | None, only: str | None) -> int:
     code = _main(settings, work)
     if failed:
         print(f"{len(failed)} of {len(ran)} scenarios failed: {', '.join(failed)}")
+    elif len(ran) == len(chosen):
+        print("1 scenario holds" if len(ran) == 1 else f"{len(ran)} scenarios hold")
+    if len(ran) < len(chosen):
+        print(f"interrupted: {len(ran)} of {len(chosen)} scenarios ran")
     return code or (1 if failed else 0 if len(ran) == len(chosen) else 130)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from .errors import InvalidValue
 
@@ -60,6 +60,8 @@ def place(url: str) -> Place:
     if not colon or scheme.removesuffix("s") not in _MANY:
         if not colon or scheme not in _SINGLE:
             raise InvalidValue(_WANTED)
+        if scheme != "unix" and not _has_port(url):
+            raise InvalidValue("the port in the server URL must be a number from 0 to 65535")
         return Place("single", single=f"{_CLIENT[scheme]}://{rest}")
     kind, port = _MANY[scheme.removesuffix("s")]
     rest, _, query = rest.partition("?")
@@ -84,6 +86,14 @@ def place(url: str) -> Place:
         seed_login=seed_login,
         tail=f"/{database or 0}" + (f"?{urlencode(options)}" if options else ""),
     )
+
+
+def _has_port(url: str) -> bool:
+    """Whether the port is one that can be, or not named."""
+    try:
+        return (urlsplit(url).port or 0) >= 0
+    except ValueError:
+        return False
 
 
 def _address(text: str, default: int) -> Address:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.architecture.sources import ROOT
 
 _OWN = """
@@ -39,12 +41,14 @@ def test_each_scenario_has_its_line_against_the_server_that_was_named(tmp_path: 
         "✓ retry – N ms",
         "✓ ours.effect – N ms",
         "✓ ours.effect_cross_slot – N ms",
+        "4 scenarios hold",
     ]
 
 
 def test_without_a_server_an_embedded_one_is_examined(tmp_path: Path) -> None:
     ended = codemojex(tmp_path, "conformance", "--only", "mint")
     assert (ended.returncode, ended.stdout.startswith("✓ mint")) == (0, True), ended.stderr
+    assert ended.stdout.splitlines()[1:] == ["1 scenario holds"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -75,6 +79,12 @@ def test_an_unknown_scenario_is_wrong_usage_and_an_absent_server_a_fault(tmp_pat
     assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
 
 
+@pytest.mark.parametrize("url", ["bogus", "valkey://localhost:port"])
+def test_an_address_that_is_none_is_wrong_usage(tmp_path: Path, url: str) -> None:
+    ended = codemojex(tmp_path, "conformance", "--url", url, "--only", "claim")
+    assert (ended.returncode, ended.stdout, len(ended.stderr.splitlines())) == (2, "", 1), ended.stderr
+
+
 def test_the_protocol_is_exported_into_an_empty_directory_only(tmp_path: Path) -> None:
     ended = codemojex(tmp_path, "protocol", "export", "out")
     assert (ended.returncode, "files of the protocol are in out" in ended.stdout) == (0, True), ended.stderr
@@ -88,4 +98,4 @@ def test_a_run_that_is_interrupted_ends_after_its_scenario_and_says_so(tmp_path:
     code = _own("os.kill(os.getpid(), 2)", "(Scenario('one', own), Scenario('two', own))")
     ended = codemojex(tmp_path, "conformance", "--url", valkey_url, code=code)
     assert ended.returncode == 130, ended.stderr
-    assert len(ended.stdout.splitlines()) == 1
+    assert ended.stdout.splitlines()[1:] == ["interrupted: 1 of 2 scenarios ran"]
