@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, disable_created_metrics, start_http_server
 
 from codemojex.engine.connector import Connector
 from codemojex.engine.errors import EngineError
@@ -29,6 +29,7 @@ class Exporter:
     """
 
     def __init__(self, host: str, port: int, *, beat_s: float = _BEAT_S) -> None:
+        disable_created_metrics()  # the client's `…_created` series say only when counting began, twice the text
         registry = CollectorRegistry()
         self._queues = QueueMetrics(registry)
         self._beat_s = beat_s
