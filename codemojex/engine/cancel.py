@@ -53,7 +53,10 @@ class Answer(Enum):
 
 
 async def request(bus: Connector, queue: str, job_id: str, reason: str) -> Answer:
-    """Ask for the end of a job, whoever has it. Its parent in a flow hears of a failure."""
+    """Ask for the end of a job, whoever has it. Its parent in a flow hears of a failure.
+
+    The first request for a job in flight counts; a second one is answered alike and changes nothing.
+    """
     if not 1 <= len(reason) <= MAX_REASON:
         raise InvalidValue(f"a reason of {len(reason)} characters is out of range: use 1 to {MAX_REASON}")
     args = (ids.require(job_id), reason, events.encode(EVENT, job_id, reason=reason))

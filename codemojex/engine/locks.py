@@ -22,7 +22,7 @@ Held = tuple[str, str]  # job id, token
 
 
 async def track(bus: Connector, queue: str, held: Sequence[Held], ttl_ms: int) -> list[bool]:
-    """Mark jobs as held for `ttl_ms`; False where there is no such job."""
+    """Mark jobs as held for `ttl_ms`; False, and no mark, for one that is not in flight."""
     args = [_positive("ttl_ms", ttl_ms), *_flat(held)]
     replies = await bus.run(ENGINE.script("lock_set"), (keyspace.of(queue).prefix,), args)
     return [reply == 1 for reply in replies]
@@ -58,7 +58,7 @@ class LockPlane:
         return dict(self._held)
 
     async def track(self, job_id: str, token: str) -> bool:
-        """Mark a job and renew it from now on; False, and not tracked, when there is no such job."""
+        """Mark a job and renew it from now on; False, and not tracked, when it is not in flight."""
         if len(self._held) >= MAX_HELD and job_id not in self._held:
             raise InvalidValue(f"{MAX_HELD} jobs are tracked already: untrack some, or use another lock plane")
         marked = (await track(self._bus, self._queue, [(job_id, token)], 2 * self._lease_ms))[0]

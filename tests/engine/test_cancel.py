@@ -137,6 +137,18 @@ async def test_a_request_for_a_job_in_flight_byte_by_byte(bench: Bench) -> None:
     assert (await bench.row(job.id))["cancel"] == "no need"
 
 
+async def test_of_several_requests_the_first_one_stays(bench: Bench) -> None:
+    await bench.fill([None])
+    (job,) = await bench.take()
+    async with events.subscribe(bench.bus, bench.queue) as heard:
+        assert [await ask(bench, job.id, reason) for reason in ("first", "second")] == [Answer.ASKED] * 2
+        await events.publish(bench.bus, bench.queue, "end", job.id)
+        reasons = [(await anext(heard)).raw, (await anext(heard)).raw]
+    assert b'"first"' in reasons[0]
+    assert b'"end"' in reasons[1]
+    assert (await bench.row(job.id))["cancel"] == "first"
+
+
 async def test_a_handler_may_answer_a_cancellation_itself(bench: Bench) -> None:
     started = asyncio.Event()
 

@@ -9,6 +9,7 @@ import pytest
 from codemojex.engine import admin, locks
 from codemojex.engine.errors import InvalidValue, Locked
 from codemojex.engine.locks import LockPlane
+from codemojex.engine.outcome import Discard
 
 from .bench import LEASE, Bench, lane
 from .test_worker import until
@@ -54,8 +55,10 @@ async def test_several_jobs_are_marked_and_let_go_in_one_call(bench: Bench) -> N
 
 @pytest.mark.parametrize("mark", ["key", "field"])
 async def test_each_mark_alone_holds_and_disappears_alone(bench: Bench, mark: str) -> None:
-    (job_id,) = await bench.fill([None])
-    await locks.track(bench.bus, bench.queue, [(job_id, "1")], 100)
+    await bench.fill([None])
+    (job,) = await bench.take()
+    job_id = job.id
+    assert await locks.track(bench.bus, bench.queue, [(job_id, "1")], 100) == [True]
     if mark == "key":
         await bench.raw("HDEL", f"job:{job_id}", "lock")
     else:
@@ -68,13 +71,25 @@ async def test_each_mark_alone_holds_and_disappears_alone(bench: Bench, mark: st
         return gone and await bench.raw("HEXISTS", f"job:{job_id}", "lock") == 0
 
     await until(free)
-    assert await bench.row(job_id) == {"state": "pending", "attempts": "0", "payload": "x"}
+    assert await bench.row(job_id) == {"state": "active", "attempts": "1", "payload": "x"}
     assert await admin.remove_job(bench.bus, bench.queue, job_id)
 
 
 async def test_a_job_that_is_not_there_is_not_marked(bench: Bench) -> None:
     assert await locks.track(bench.bus, bench.queue, [(bench.id(), "1")], 60_000) == [False]
     assert await bench.keys() == {}
+
+
+async def test_a_job_that_waits_or_is_dead_is_not_marked(bench: Bench) -> None:
+    dead, *waiting = await bench.fill([None, None, lane(1)])
+    (job,) = await bench.take()
+    await bench.settle(job, Discard("no"))
+    later = bench.job(delay_ms=60_000)
+    await bench.put(later)
+    before = await bench.keys()
+    named = [(job_id, "0") for job_id in (dead, later.id, *waiting)]
+    assert await locks.track(bench.bus, bench.queue, named, 60_000) == [False] * 4
+    assert await bench.keys() == before
 
 
 async def test_marks_of_another_holder_stay(bench: Bench) -> None:

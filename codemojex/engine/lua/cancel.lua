@@ -1,6 +1,6 @@
 --- cancel: end a job that waits, or have the worker told that holds it
 --- Keys: P
---- Args: id, reason, the event to publish for a job in flight
+--- Args: id, reason, the event to publish for a job in flight; of several requests the first one counts
 --- Returns: 'cancelled' (it waited and is a dead letter now), 'asked' (it is in flight), 'dead' (it was), 'gone'
 --- Refuses: nothing
 --- Include: lane_visit, bury, dedup
@@ -11,8 +11,7 @@ local state, g, parent, dedup, dedup_ms =
 if not state then return 'gone' end
 if redis.call('ZSCORE', P .. 'dead', id) then return 'dead' end
 if redis.call('ZSCORE', P .. 'active', id) then
-  redis.call('HSET', row, 'cancel', reason)
-  redis.call('PUBLISH', P .. 'events', ARGV[3])
+  if redis.call('HSETNX', row, 'cancel', reason) == 1 then redis.call('PUBLISH', P .. 'events', ARGV[3]) end
   return 'asked'
 end
 for _, set in ipairs({ 'pending', 'schedule', 'parents' }) do redis.call('ZREM', P .. set, id) end

@@ -127,8 +127,9 @@ class Ruling(Coming):
                     said = plain.remove(q, job_id, key)
                     assert self.do(admin.remove_job(bus, q.name, job_id, key)) == (said == "removed")
                 case "cancel":
-                    said = plain.cancel(q, job_id, "why")
-                    assert self.do(cancel.request(bus, q.name, job_id, "why")).value == said
+                    why = f"why {pick % 2}"
+                    said = plain.cancel(q, job_id, why)
+                    assert self.do(cancel.request(bus, q.name, job_id, why)).value == said
                 case "reprocess":
                     said = plain.reprocess(q, job_id)
                     assert self.do(admin.reprocess(bus, q.name, job_id)) == (said == "waits")
@@ -164,7 +165,7 @@ class Ruling(Coming):
     @precondition(lambda self: any(q.active for q in self.world.queues.values()))
     @rule(client=st.integers(0, 2), pick=PICK, on=st.booleans())
     def mark(self, client: int, pick: int, on: bool) -> None:
-        """A holder marks jobs, its own and one that is long gone, or takes marks away."""
+        """A holder marks jobs, its own and one that may be anywhere, or takes marks away."""
         some = sorted((q.name, i) for q in self.world.queues.values() for i in q.active)
         name, job_id = some[pick % len(some)]
         q, bus = self.world.queues[name], self.buses[client]

@@ -83,8 +83,9 @@ def cancel(q: Queue, job_id: str, reason: str) -> str:
     if row.state == "dead":
         return "dead"
     if job_id in q.active:
-        row["cancel"] = reason
-        q.world.heard.append((q.name, {"event": "cancel", "job": job_id, "reason": reason}))
+        if "cancel" not in row:
+            row["cancel"] = reason
+            q.world.heard.append((q.name, {"event": "cancel", "job": job_id, "reason": reason}))
         return "asked"
     q.take_out(job_id)
     q.changed(row.lane)
@@ -165,7 +166,7 @@ def _erase_all(q: Queue, job_id: str) -> None:
 
 def mark(q: Queue, job_id: str, token: str, ttl_ms: int) -> bool:
     """Nobody removes a marked job, for so long."""
-    if job_id not in q.rows:
+    if job_id not in q.active:
         return False
     q.locks[job_id] = q.rows[job_id]["lock"] = token
     q.live(f"job:{job_id}:lock", ttl_ms)
