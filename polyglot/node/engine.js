@@ -9,25 +9,54 @@ import { encode } from './msgpack.js';
 const NODE_LEASE_MS = 30_000;
 const NODE_REST_MS = 10_000;
 const JOB_FIELDS = 7;
+const CONNECT_MS = 10_000;
+
+/** The caller's mistake; the message is one line with the remedy. */
+export class WrongUsage extends Error {}
 
 export class Engine {
-  /** Connect to `url` (redis://, rediss://, unix://), pass the version fence, and lease a node number for ids. */
+  /** Connect to `url` (redis://, rediss://, unix://), pass the version fence, and lease a node number for ids.
+   * Throws WrongUsage before anything is sent; a server that cannot be reached now is an error as well. */
   static async connect(url, directory, queue) {
-    const read = (name) => JSON.parse(readFileSync(join(directory, name), 'utf8'));
+    const read = (name) => {
+      try {
+        return JSON.parse(readFileSync(join(directory, name), 'utf8'));
+      } catch (error) {
+        throw new WrongUsage(`${directory} holds no exported protocol (${error.message}): run codemojex protocol export`);
+      }
+    };
     const engine = new Engine(directory, read('protocol.json'), read('commands.json'), read('keys.json'), read('ids.json'));
+    const { names, reserved_queues: reserved } = engine.keys;
+    if (!new RegExp(`^${names.queue}$`).test(queue) || reserved.includes(queue)) {
+      throw new WrongUsage(`queue '${queue}' is not valid: use ${names.queue}, and none of ${reserved}`);
+    }
     engine.prefix = engine.keys.prefix.replace('<queue>', queue);
-    const socket = url.startsWith('unix://') ? { socket: { path: url.slice(7) } } : { url };
-    const client = createClient({ ...socket, RESP: 3 });
+    if (!/^(redis|rediss|unix):\/\/./.test(url) || !URL.canParse(url)) {
+      throw new WrongUsage('the URL must be redis://host:port, rediss://host:port or unix://path');
+    }
+    const path = url.startsWith('unix://') ? { path: url.slice(7) } : {};
+    const reconnectStrategy = (tries) => engine.connected && Math.min(50 * 2 ** tries, 2_000); // the first time must succeed
+    const client = createClient({ ...(path.path ? {} : { url }), socket: { ...path, reconnectStrategy }, RESP: 3 });
     engine.clients = [client, client.duplicate()]; // the second one waits
     for (const each of engine.clients) each.on('error', () => {}); // calls in flight fail by themselves
-    await Promise.all(engine.clients.map((each) => each.connect()));
-    await engine.fence();
-    await engine.leaseNode();
+    const late = new Promise((_, fail) => {
+      setTimeout(() => fail(new Error(`no answer from the server within ${CONNECT_MS} ms`)), CONNECT_MS).unref();
+    });
+    await Promise.race([late, engine.open()]);
     return engine;
   }
 
+  async open() {
+    await Promise.all(this.clients.map((each) => each.connect())).catch((error) => {
+      throw new Error(`no connection to the server: ${error.message || error.code}`);
+    });
+    this.connected = true;
+    await this.fence();
+    await this.leaseNode();
+  }
+
   constructor(directory, protocol, commands, keys, ids) {
-    Object.assign(this, { directory, protocol, commands, keys, ids, token: randomBytes(8).toString('hex'), cell: 0n });
+    Object.assign(this, { directory, protocol, commands, keys, ids, token: randomBytes(8).toString('hex'), cell: 0n, connected: false });
     const [version, nodes] = ['version', 'nodes'].map((name) => keys.deployment.find((k) => k.pattern.endsWith(`:${name}`)));
     Object.assign(this, { versionKey: version.pattern, nodesKey: nodes.pattern });
   }

@@ -7,10 +7,11 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
-import { Engine } from './engine.js';
+import { Engine, WrongUsage } from './engine.js';
 
 const BEAT_MS = 1_000;
 const GRACE_MS = 10_000;
+const USAGE = 'node worker.js --url URL --protocol DIR --queue NAME --handler FILE [--concurrency N] [--lease MS]';
 
 export class Worker {
   constructor(engine, handle, { concurrency = 8, leaseMs = 30_000, ...policy } = {}) {
@@ -93,15 +94,36 @@ export class Worker {
   }
 }
 
-if (process.argv[1] === import.meta.filename) {
+/** What the command line asks for: a worker that may run. Throws WrongUsage. */
+async function prepare() {
   const text = { type: 'string' };
   const options = { url: text, protocol: text, queue: text, handler: text, concurrency: text, lease: text };
-  const { values } = parseArgs({ options });
-  const { handle } = await import(pathToFileURL(resolve(values.handler)));
+  const wrong = (error) => { throw new WrongUsage(error.message.split('\n')[0]); };
+  const { values } = await Promise.resolve().then(() => parseArgs({ options })).catch(wrong);
+  const missing = ['url', 'protocol', 'queue', 'handler'].filter((name) => !values[name]);
+  if (missing.length) wrong(new Error(`missing --${missing.join(', --')}`));
+  const [concurrency, leaseMs] = [Number(values.concurrency ?? 8), Number(values.lease ?? 30_000)];
+  if (![concurrency, leaseMs].every((n) => Number.isInteger(n) && n > 0)) {
+    wrong(new Error('--concurrency and --lease are whole numbers from 1'));
+  }
+  const inFile = (error) => wrong(new Error(`handler ${values.handler}: ${error.message}`));
+  const { handle } = await import(pathToFileURL(resolve(values.handler))).catch(inFile);
+  if (typeof handle !== 'function') wrong(new Error(`${values.handler} exports no function handle(job, engine)`));
   const engine = await Engine.connect(values.url, values.protocol, values.queue);
-  const policy = { concurrency: Number(values.concurrency ?? 8), leaseMs: Number(values.lease ?? 30_000) };
-  const worker = new Worker(engine, handle, policy);
+  return new Worker(engine, handle, { concurrency, leaseMs });
+}
+
+if (process.argv[1] === import.meta.filename) {
+  if (process.argv.includes('--help')) {
+    console.log(USAGE);
+    process.exit(0);
+  }
+  const worker = await prepare().catch((error) => {
+    const usage = error instanceof WrongUsage;
+    console.error(`worker: ${error.message || error.code}${usage ? ' (see --help)' : ''}`);
+    process.exit(usage ? 2 : 1);
+  });
   for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => worker.stop());
   await worker.run();
-  await engine.close();
+  await worker.engine.close();
 }

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,7 @@ def installed(package: Path) -> Path:
 
 
 @asynccontextmanager
-async def running(directory: Path, *words: str, **env: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def running(directory: Path, *words: str, **env: str) -> AsyncGenerator[asyncio.subprocess.Process]:
     """A Node process, ended by its signal at the end of the block; it must end well."""
     process = await asyncio.create_subprocess_exec(
         *("node", *words),
@@ -119,7 +119,7 @@ async def running(directory: Path, *words: str, **env: str) -> AsyncIterator[asy
 
 
 @asynccontextmanager
-async def python_worker(bench: Bench, journal: str, seen: Counter[str]) -> AsyncIterator[None]:
+async def python_worker(bench: Bench, journal: str, seen: Counter[str]) -> AsyncGenerator[None]:
     async def handle(job: Job) -> None:
         seen[job.id] += 1
         await bench.bus.execute("RPUSH", journal, f"python {job.id} {job.lane} {job.token}")
@@ -193,6 +193,23 @@ async def test_a_queue_is_drained_by_two_languages_each_job_once_and_fair_over_l
     assert await bench.raw("ZCARD", "active") == 0
     await bench.bus.execute("DEL", journal)
     await bench.sound()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("", 2, "missing --url, --protocol, --queue, --handler"),
+        ("--protocol protocol --queue a:b", 2, "queue 'a:b' is not valid"),
+        ("--protocol protocol --queue q", 1, "no connection to the server"),
+    ],
+)
+def test_what_a_worker_cannot_begin_with_is_said_in_one_line(node: Path, words: str, code: int, said: str) -> None:
+    given = f"--url unix:///nonexistent --handler handler.js {words}".split() if words else []
+    ended = subprocess.run(
+        ["node", "worker.js", *given], cwd=node, capture_output=True, text=True, timeout=60, check=False
+    )
+    lines = ended.stderr.splitlines()
+    assert (ended.returncode, len(lines), said in lines[0]) == (code, 1, True), lines
 
 
 async def test_a_token_that_the_other_language_has_taken_over_is_refused_both_ways(bench: Bench, peer: Peer) -> None:
