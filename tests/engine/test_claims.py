@@ -118,6 +118,25 @@ async def test_a_turn_that_was_cut_short_is_finished_once(bench: Bench) -> None:
     await bench.sound()
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 6, 7, 50])
+async def test_claims_of_every_size_share_alike_between_weighted_lanes_and_flat_work(bench: Bench, n: int) -> None:
+    rotation = [lane(1), *[lane(2)] * 3, lane(3), None]
+    await lanes.weight(bench.bus, bench.queue, lane(2), 3)
+    await bench.fill(rotation * 110)
+    order = [job.lane for _ in range(0, 600, n) for job in await bench.take(n)]
+    assert order[:600] == rotation * 100
+    await bench.sound()
+
+
+async def test_a_turn_that_was_cut_short_is_finished_before_flat_work_though_the_ring_is_shorter(bench: Bench) -> None:
+    await lanes.weight(bench.bus, bench.queue, lane(2), 3)
+    await bench.fill([lane(1), *[lane(2)] * 6, lane(3), None] * 2)
+    assert [job.lane for job in await bench.take(2)] == [lane(1), lane(2)]
+    await lanes.pause(bench.bus, bench.queue, lane(3))
+    assert [(await bench.take())[0].lane for _ in range(4)] == [lane(2), lane(2), None, lane(1)]
+    await bench.sound()
+
+
 async def test_a_weight_that_is_removed_counts_as_one(bench: Bench) -> None:
     await lanes.weight(bench.bus, bench.queue, lane(1), 5)
     await lanes.weight(bench.bus, bench.queue, lane(1), None)

@@ -214,10 +214,10 @@ async def grouped_batch_fairness(stage: Stage) -> None:
 
 
 async def weighted_turn(stage: Stage) -> None:
-    """A weighted turn that a claim's own bound cut short goes on with the next claim, and is not longer for it."""
+    """A weighted turn that a claim's own bound cut short goes on with the next claim, and counts once for flat work."""
     heavy, light = stage.lane(1), stage.lane(2)
     await lanes.weight(stage.bus, stage.queue, heavy, 3)
-    await stage.fill(*[heavy] * 6, *[light] * 2)
-    turns = [[job.lane for job in await stage.take(n)] for n in (2, 1, 1, 4)]
-    equal(turns, [[heavy] * 2, [heavy], [light], [heavy, heavy, heavy, light]], "the lanes of the claims")
+    await stage.fill(*[heavy] * 6, *[light] * 2, None)
+    turns = [[job.lane for job in await stage.take(n)] for n in (2, 1, 1, 1, 4)]
+    equal(turns, [[heavy] * 2, [heavy], [light], [None], [heavy, heavy, heavy, light]], "the lanes of the claims")
     await stage.sound()

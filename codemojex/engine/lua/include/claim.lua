@@ -27,17 +27,17 @@ local function claim_rota(P, c, mode)
   if c.hashes.limits then c.hashes.actives = 'gactive' end
   local credit = c.hashes.weights and c.ring > 0 and redis.call('GETDEL', P .. 'credit')
   if credit then c.credit_lane, c.credit = string.sub(credit, 1, 14), tonumber(string.sub(credit, 16)) end
-  -- Flat work is one more lane of the rota: it has its turn after every lane that can be served has had one.
+  -- Flat work is one more lane of the rota: it has its turn after every lane that can be served has had one. A turn that
+  -- was cut short is finished before anything else, and counts once.
   local mixed = c.flat > 0 and c.ring > 0
   local turns = mixed and tonumber(redis.call('GET', P .. 'turns')) or 0
   while c.served < c.want and c.bytes < c.max_bytes and c.steps < c.max_steps and (c.ring > 0 or c.flat > 0) do
     c.steps = c.steps + 1
-    if c.flat > 0 and (c.ring == 0 or turns >= c.ring) then
+    if c.flat > 0 and (c.ring == 0 or turns >= c.ring and not c.credit_lane) then
       turns, c.flat = 0, c.flat - 1
       if hand_out(P, redis.call('ZPOPMIN', P .. 'pending')[1], nil, c) then c.served = c.served + 1 end
     else
-      turns = turns + 1
-      lane_turn(P, c)
+      if lane_turn(P, c) ~= c.credit_lane then turns = turns + 1 end
       c.credit_lane = nil
       if c.one_lane and c.served > 0 then break end
     end

@@ -1,7 +1,7 @@
 --- lane_turn: the next lane of the rota has its turn
 --- Keys: P
 --- Args: c: the claim under way (see claim)
---- Returns: lane_turn(P, c): up to `weight` heads of one lane go out
+--- Returns: lane_turn(P, c) -> lane: up to `weight` heads of it go out, or what a claim before left of its turn
 --- Refuses: nothing
 --- Include: rota, ring, limiter, hand_out
 local function lane_turn(P, c)
@@ -43,8 +43,9 @@ local function lane_turn(P, c)
     end
   elseif k < turn and not c.whole then
     c.cut = g
-    redis.call('SET', P .. 'credit', g .. ':' .. (turn - k), 'PX', 60000)
+    redis.call('SET', P .. 'credit', g .. ':' .. (turn - k), 'PX', 3600000)
   else
     c.back[#c.back + 1] = g
   end
+  return g
 end

@@ -1,7 +1,8 @@
 """A claim: the rota of lanes and the flat backlog in turn, within every limit.
 
 Each lane at the ring's head hands out up to its weight and goes to the tail; flat work has its turn when every lane
-of the ring has had one. A lane leaves the ring when it is empty, at its ceiling, or has spent its pace.
+of the ring has had one. A turn that a claim's bounds cut short is finished first, and counts once. A lane leaves the
+ring when it is empty, at its ceiling, or has spent its pace.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from math import inf
 from . import flows, limits
 from .state import Fresh, Queue
 
-HOUR, MINUTE = 3_600_000, 60_000
+HOUR = 3_600_000
 
 
 @dataclass
@@ -99,12 +100,12 @@ def _rota(q: Queue, c: Claim) -> None:
         c.credit, q.credit = q.credit, None
         q.lives.pop("credit", None)
     while not c.full and (ring or flat):
-        if flat and (not ring or turns >= len(ring)):
+        if flat and (not ring or (turns >= len(ring) and not c.credit)):
             turns = 0
             _hand_out(q, flat.pop(0), c)
             continue
-        turns += 1
         lane = ring.pop(0)
+        turns += not (c.credit and c.credit[0] == lane)
         back = _turn(q, lane, c)
         ring[len(ring) if back == "tail" else 0 : 0] = [lane] if back else []
         c.credit = None
@@ -143,7 +144,7 @@ def _turn(q: Queue, lane: str, c: Claim) -> str | None:
         return None
     if k < turn and c.mode != "whole":
         q.credit = (lane, int(turn) - k)
-        q.live("credit", MINUTE)
+        q.live("credit", HOUR)
         return "head"
     return "tail"
 
