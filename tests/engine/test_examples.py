@@ -23,5 +23,6 @@ async def test_the_examples_of_the_page_run_in_order(valkey_url: str) -> None:
 
 def test_every_subject_has_an_example() -> None:
     text = "".join(block.text for block in blocks(PAGE.read_text(encoding="utf-8"), "python"))
-    for name in ("enqueue", "Worker", "EffectBody", "BatchWorker", "set_lane_rate", "FaultyConnector", "fresh_queue"):
+    names = "enqueue Worker @task EffectBody BatchWorker set_lane_rate FaultyConnector fresh_queue"
+    for name in names.split():
         assert name in text, f"{PAGE.name} shows no {name}"
