@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
+from . import bounds
 from .errors import InvalidValue
 
 _SINGLE = ("redis", "rediss", "valkey", "valkeys", "unix")
@@ -56,12 +57,18 @@ class Place:
 
 def place(url: str) -> Place:
     """Read a URL. Raises InvalidValue for another kind, or one that names no server."""
+    if not isinstance(url, str) or not bounds.encodable(url):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidValue(_WANTED)
     scheme, colon, rest = url.partition("://")
     if not colon or scheme.removesuffix("s") not in _MANY:
         if not colon or scheme not in _SINGLE:
             raise InvalidValue(_WANTED)
         if scheme != "unix" and not _has_port(url):
             raise InvalidValue("the port in the server URL must be a number from 0 to 65535")
+        try:
+            _ = urlsplit(f"{scheme}://{rest}").port if scheme != "unix" else None
+        except ValueError:  # its text shows the address
+            raise InvalidValue("the port of the server URL is no number: write valkey://host:port/db") from None
         return Place("single", single=f"{_CLIENT[scheme]}://{rest}")
     kind, port = _MANY[scheme.removesuffix("s")]
     rest, _, query = rest.partition("?")

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import ids, keyspace, outbox, registry
+from . import bounds, ids, keyspace, outbox, registry
 from .connector import Connector
-from .errors import InvalidValue
 from .jobs import MAX_LAST_MS, MAX_PAYLOAD
 from .scripts import ENGINE
 
 _STEP = 500
-_MOST = 1_000_000_000
+MOST = 1_000_000_000
 _OUTBOX_ONLY = 2  # of the obliterate script
 
 
@@ -31,7 +30,8 @@ async def resume(bus: Connector, queue: str) -> None:
 async def drain(bus: Connector, queue: str, *, include_schedule: bool = False, limit: int = 100_000) -> int:
     """Delete the waiting flat jobs, and the scheduled ones if asked; how many. Lanes have `lanes.drain`."""
     script = ENGINE.script("drain")
-    _count("limit", limit)
+    bounds.integer("limit", limit, 0, MOST)
+    bounds.flag("include_schedule", include_schedule)
     total = 0
     for name in ("pending", "schedule")[: 1 + include_schedule]:
         while total < limit:
@@ -50,8 +50,8 @@ async def obliterate(bus: Connector, queue: str, *, force: bool = False, budget:
     children ended with before. Raises WrongState when the queue is not paused, or when jobs are in flight without
     `force`.
     """
-    if not 1 <= budget <= 5000:
-        raise InvalidValue(f"budget={budget} is out of range: use 1 to 5000")
+    bounds.integer("budget", budget, 1, 5000)
+    bounds.flag("force", force)
     script, keys, args = ENGINE.script("obliterate"), (_prefix(queue),), (int(force), budget)
     left = await bus.run(script, keys, args)
     if left == _OUTBOX_ONLY:
@@ -75,8 +75,7 @@ async def get_job_state(bus: Connector, queue: str, job_id: str) -> str:
 
 async def update_data(bus: Connector, queue: str, job_id: str, payload: bytes) -> bool:
     """Replace a job's payload; False when there is no such job."""
-    if len(payload) > MAX_PAYLOAD:
-        raise InvalidValue(f"the payload of {job_id} has {len(payload)} bytes, the limit is {MAX_PAYLOAD}")
+    bounds.data("payload", payload, MAX_PAYLOAD)
     return await bus.run(ENGINE.script("update_data"), (_prefix(queue),), (ids.require(job_id), payload)) == 1
 
 
@@ -98,10 +97,10 @@ async def trim_dead(
     bus: Connector, queue: str, *, keep: int = 10_000, minted_before_ms: int | None = None, limit: int = 5000
 ) -> int:
     """Delete dead letters beyond the newest `keep`, and those minted before an instant; how many, `limit` at most."""
-    _count("keep", keep)
-    _count("limit", limit)
-    if minted_before_ms is not None and not 0 <= minted_before_ms <= MAX_LAST_MS:
-        raise InvalidValue(f"minted_before_ms={minted_before_ms} is out of range: use 0 to {MAX_LAST_MS}")
+    bounds.integer("keep", keep, 0, MOST)
+    bounds.integer("limit", limit, 0, MOST)
+    if minted_before_ms is not None:
+        bounds.integer("minted_before_ms", minted_before_ms, 0, MAX_LAST_MS)
     before = (
         ""
         if minted_before_ms is None
@@ -119,8 +118,7 @@ async def trim_dead(
 
 async def browse(bus: Connector, queue: str, n: int = 20, *, dead: bool = False) -> list[str]:
     """The newest `n` ids of the flat backlog, or of the dead letters."""
-    if not 0 <= n <= 10_000:
-        raise InvalidValue(f"n={n} is out of range: use 0 to 10000")
+    bounds.integer("n", n, 0, 10_000)
     key = keyspace.of(queue).key("dead" if dead else "pending")
     return [i.decode() for i in await bus.execute("ZRANGE", key, "+", "-", "BYLEX", "REV", "LIMIT", 0, n)]
 
@@ -129,11 +127,6 @@ async def get_dedup(bus: Connector, queue: str, key: str) -> str | None:
     """The job that holds an idempotency key, or None."""
     holder = await bus.execute("GET", keyspace.of(queue).dedup(key))
     return holder.decode() if holder is not None else None
-
-
-def _count(what: str, value: int) -> None:
-    if not 0 <= value <= _MOST:
-        raise InvalidValue(f"{what}={value} is out of range: use 0 to {_MOST}")
 
 
 def _prefix(queue: str) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .errors import InvalidValue
+from . import bounds
 
-_LONGEST_MS = 30 * 24 * 3600 * 1000
+LONGEST_MS = 30 * 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Fixed:
     ms: int = 1000
 
     def __post_init__(self) -> None:
-        _check("ms", self.ms)
+        bounds.integer("backoff ms", self.ms, 0, LONGEST_MS, " ms (30 days)")
 
     @property
     def wire(self) -> str:
@@ -40,8 +40,9 @@ class Exponential:
     jitter: bool = True
 
     def __post_init__(self) -> None:
-        _check("base_ms", self.base_ms)
-        _check("cap_ms", self.cap_ms)
+        bounds.integer("backoff base_ms", self.base_ms, 0, LONGEST_MS, " ms (30 days)")
+        bounds.integer("backoff cap_ms", self.cap_ms, 0, LONGEST_MS, " ms (30 days)")
+        bounds.flag("backoff jitter", self.jitter)
 
     @property
     def wire(self) -> str:
@@ -54,11 +55,6 @@ class Exponential:
 
 
 Backoff = Fixed | Exponential
-
-
-def _check(what: str, ms: int) -> None:
-    if not 0 <= ms <= _LONGEST_MS:
-        raise InvalidValue(f"backoff {what}={ms} is out of range: use 0 to {_LONGEST_MS} ms (30 days)")
 
 
 DEFAULT: Backoff = Fixed(1000)

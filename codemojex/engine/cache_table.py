@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
+from . import bounds
 from .cache_loads import Loads
 from .cache_memory import Memory
 from .cache_types import Applied, CacheOptions, Codec, Loader, Read, Stats, Superseded
@@ -21,6 +22,7 @@ from .circuit import Circuit
 from .coherence import Tail
 from .connector import Connector
 from .errors import Contended, EngineError, InvalidValue
+from .frames import MAX_VERSION
 from .second_layer import LayerDown, SecondLayer
 
 T = TypeVar("T")
@@ -163,8 +165,7 @@ class Table(Generic[T]):
     async def _write(
         self, entry_id: str, kind: str, value: T | None, version: int, payload: bytes
     ) -> Applied | Superseded:
-        if version < 1:
-            raise InvalidValue(f"{self.name} {entry_id}: version {version} is out of range, it starts at 1")
+        bounds.integer(f"the version of {self.name} {entry_id}", version, 1, MAX_VERSION)
         ttl_s = self._options.ttl_s if kind == "V" else max(_TOMBSTONE_S, self._options.negative_ttl_s)
         self._memory.mark(entry_id, version)
         try:

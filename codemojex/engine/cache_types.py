@@ -7,9 +7,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from . import bounds
 from .errors import InvalidValue
 
 T = TypeVar("T")
+_MOST = 1 << 40
+_LONGEST_S = 366 * 86_400
 
 
 class Codec(Protocol[T]):
@@ -75,8 +78,10 @@ class CacheOptions:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise InvalidValue(f"{name} {value} is out of range: it must be positive")
+            if not name.endswith("_s"):
+                bounds.integer(name, value, 1, _MOST)
+            elif value is not None or name != "l1_ttl_s":
+                bounds.number(name, value, 0.001, _LONGEST_S)
         if self.block_ms * 3 > self.grace_ms:
             raise InvalidValue(f"block_ms {self.block_ms} is too long: at most a third of grace_ms {self.grace_ms}")
 

@@ -12,9 +12,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
 
-from . import events, ids, keyspace
+from . import bounds, events, ids, keyspace
 from .connector import Connector
-from .errors import InvalidValue, WorkCancelled
+from .errors import WorkCancelled
 from .jobs import Job
 from .scripts import ENGINE
 
@@ -57,8 +57,7 @@ async def request(bus: Connector, queue: str, job_id: str, reason: str) -> Answe
 
     The first request for a job in flight counts; a second one is answered alike and changes nothing.
     """
-    if not 1 <= len(reason) <= MAX_REASON:
-        raise InvalidValue(f"a reason of {len(reason)} characters is out of range: use 1 to {MAX_REASON}")
+    bounds.text("reason", reason, 1, MAX_REASON)
     args = (ids.require(job_id), reason, events.encode(EVENT, job_id, reason=reason))
     return Answer((await bus.run(ENGINE.script("cancel"), (keyspace.of(queue).prefix,), args)).decode())
 

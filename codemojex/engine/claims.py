@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from . import keyspace
+from . import bounds, keyspace
 from .connector import Connector
-from .errors import InvalidValue
 from .jobs import Job
 from .scripts import ENGINE
 
@@ -50,6 +49,7 @@ async def claim_many(
     jobs, resting lanes) comes back first.
     """
     check_claim(n, lease_ms, max_bytes)
+    bounds.choice("mode", mode, "all", "flat", "lane", "whole")
     prefix = keyspace.of(queue).prefix
     now, reply = await bus.run(ENGINE.script("claim_many"), (prefix,), (n, lease_ms, max_bytes, mode))
     return claimed(queue, now, lease_ms, reply)
@@ -68,17 +68,14 @@ async def claim_batch(bus: Connector, queue: str, size: int, lease_ms: int) -> S
 
 def check_claim(n: int, lease_ms: int, max_bytes: int) -> None:
     """Raise InvalidValue for what no claim can mean."""
-    if not 1 <= n <= MAX_CLAIM:
-        raise InvalidValue(f"a claim of {n} jobs is out of range: use 1 to {MAX_CLAIM}")
+    bounds.integer("jobs of a claim", n, 1, MAX_CLAIM)
     check_lease(lease_ms)
-    if not 1 <= max_bytes <= MAX_BYTES:
-        raise InvalidValue(f"max_bytes={max_bytes} is out of range: use 1 to {MAX_BYTES}")
+    bounds.integer("max_bytes", max_bytes, 1, MAX_BYTES)
 
 
 def check_lease(lease_ms: int) -> None:
     """Raise InvalidValue for a lease that is not between 1 ms and a day."""
-    if not 1 <= lease_ms <= MAX_LEASE_MS:
-        raise InvalidValue(f"lease_ms={lease_ms} is out of range: use 1 to {MAX_LEASE_MS} (a day)")
+    bounds.integer("lease_ms", lease_ms, 1, MAX_LEASE_MS, " (a day)")
 
 
 def claimed(queue: str, now: int, lease_ms: int, reply: list[Any]) -> Claimed:

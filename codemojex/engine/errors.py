@@ -43,10 +43,10 @@ class InvalidInput(EngineError, ValueError):
 
 
 class InvalidId(InvalidInput):
-    """Not a branded id. `reason` is one of length, namespace, charset, range, kind."""
+    """Not a branded id. `reason` is one of type, length, namespace, charset, range, kind, stream id."""
 
     def __init__(self, value: object, reason: str, remedy: str) -> None:
-        super().__init__(f"{value!r} is not a valid id ({reason}): {remedy}")
+        super().__init__(f"{value!r:.200} is not a valid id ({reason}): {remedy}")
         self.value = value
         self.reason = reason
 

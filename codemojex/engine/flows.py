@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from . import keyspace, registry
+from . import bounds, keyspace, registry
 from .connector import Arg, Connector
 from .errors import FlowCycle, FlowTooDeep, InvalidInput, InvalidValue, ServerError, WrongState
 from .jobs import Duplicate, NewJob, Refused, spec_of
@@ -53,6 +53,14 @@ class Flow:
     queue: str | None = None
     ignore_failure: bool = False
 
+    def __post_init__(self) -> None:
+        bounds.one_of("job", self.job, NewJob)
+        for child in self.children:
+            bounds.one_of("child", child, Flow)
+        if self.queue is not None:
+            keyspace.of(self.queue)
+        bounds.flag("ignore_failure", self.ignore_failure)
+
 
 @dataclass(frozen=True, slots=True)
 class Added:
@@ -81,6 +89,8 @@ async def add(bus: Connector, queue: str, flow: Flow) -> Added | Duplicate:
     breaks off, its parent stays held, and adding the flow again completes it. Raises WrongState when a part needs an
     id that another job has.
     """
+    keyspace.of(queue)
+    bounds.one_of("flow", flow, Flow)
     part = _plan(queue, flow)
     code, job_id, life = await _send(bus, part)
     added = code == "added"

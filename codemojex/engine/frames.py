@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .errors import InvalidValue
+from . import bounds
 
 MAX_VERSION = 2**63 - 1
 _HEAD = re.compile(rb"EC1([VNT])(\d{20})(\d{16})")
@@ -38,6 +38,4 @@ def decode(raw: bytes) -> Frame | None:
 
 def digits(version: int) -> str:
     """A version in fixed width, so that order of digits is order of numbers. Raises InvalidValue out of range."""
-    if not 0 <= version <= MAX_VERSION:
-        raise InvalidValue(f"version {version} is out of range: it must lie in 0..2**63-1")
-    return f"{version:020d}"
+    return f"{bounds.integer('version', version, 0, MAX_VERSION):020d}"

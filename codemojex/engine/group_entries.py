@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from . import keyspace
+from . import bounds, keyspace
 from .connector import Connector
-from .errors import EngineError, InvalidValue, ServerError
+from .errors import EngineError, ServerError
 from .records import Record, record
 from .scripts import ENGINE
 
@@ -120,7 +120,6 @@ class Entries:
 
 async def read_quarantine(bus: Connector, queue: str, stream: str, count: int = 100) -> list[Record]:
     """The newest quarantined records: `stream_id`, `group`, `error`, `deliveries`, the original as `field:<name>`."""
-    if not 1 <= count <= 10_000:
-        raise InvalidValue(f"count {count} is out of range: it must lie in 1..10000")
+    bounds.integer("count", count, 1, 10_000)
     entries = await bus.execute("XREVRANGE", keyspace.of(queue).quarantine(stream), "+", "-", "COUNT", count)
     return [record(entry_id, pairs) for entry_id, pairs in entries]

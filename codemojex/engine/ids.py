@@ -8,11 +8,13 @@ stream records whose order it decides itself. This module does no I/O and reads 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import NewType
 
+from . import bounds
 from .clock import Clock, SystemClock
-from .errors import InvalidId, InvalidValue
+from .errors import InvalidId
 
 BrandedId = NewType("BrandedId", str)
 
@@ -26,6 +28,7 @@ _WIDTH = 11
 _LENGTH = 14
 _LAST_PAYLOAD = "AzL8n0Y58m7"  # base62 of 2**63 - 1; fixed width makes the byte-wise comparison exact
 _TAIL_BITS = 22
+_STREAM_ID = re.compile(r"([0-9]{1,20})-([0-9]{1,20})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,7 @@ class Parsed:
 
 def base62(snowflake: int) -> str:
     """Eleven digits, most significant first. Raises InvalidValue outside [0, 2**63)."""
-    if not 0 <= snowflake <= MAX_SNOWFLAKE:
-        raise InvalidValue(f"snowflake {snowflake} is out of range: it must lie in 0..2**63-1")
+    bounds.integer("snowflake", snowflake, 0, MAX_SNOWFLAKE)
     digits: list[str] = []
     for _ in range(_WIDTH):
         snowflake, digit = divmod(snowflake, 62)
@@ -71,13 +73,15 @@ def base62(snowflake: int) -> str:
 
 def encode(namespace: str, snowflake: int) -> BrandedId:
     """The branded id of `snowflake`. Raises InvalidId for a namespace that is not three capitals."""
-    if not _is_namespace(namespace):
+    if not isinstance(namespace, str) or not _is_namespace(namespace):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidId(namespace, "namespace", "a namespace is three capital letters A-Z")
     return BrandedId(namespace + base62(snowflake))
 
 
 def parse(value: str) -> Parsed:
-    """Take an id apart. Checks in order length, namespace, charset, range; the error carries which one failed."""
+    """Take an id apart. Checks in order type, length, namespace, charset, range; the error carries which one failed."""
+    if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may hand in anything
+        raise InvalidId(value, "type", "an id is a str of 14 characters")
     if len(value) != _LENGTH:
         raise InvalidId(value, "length", "an id has exactly 14 characters")
     namespace, payload = value[:3], value[3:]
@@ -97,7 +101,8 @@ def parse(value: str) -> Parsed:
 def is_valid(value: str) -> bool:
     """Whether `value` is a branded id of any namespace."""
     return (
-        len(value) == _LENGTH
+        isinstance(value, str)  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may hand in anything
+        and len(value) == _LENGTH
         and _is_namespace(value[:3])
         and value[3:].isascii()
         and value[3:].isalnum()
@@ -121,14 +126,16 @@ def rebrand(value: str, namespace: str) -> BrandedId:
 
 def derive(namespace: str, name: str) -> BrandedId:
     """A fixed id for an outside name (a chat, say): 63 bits of its SHA-256. The same name always gives the same id."""
-    digest = hashlib.sha256(name.encode()).digest()
+    digest = hashlib.sha256(bounds.text("name", name).encode()).digest()
     return encode(namespace, int.from_bytes(digest[:8], "big") & MAX_SNOWFLAKE)
 
 
 def from_stream_id(namespace: str, stream_id: str) -> BrandedId:
     """The branded id of a stream record: the inverse of `Parsed.stream_id`."""
-    ms, _, tail = stream_id.partition("-")
-    return encode(namespace, ((int(ms) - EPOCH_MS) << _TAIL_BITS) | int(tail))
+    match = _STREAM_ID.fullmatch(bounds.text("stream id", stream_id))
+    if match is None or not int(match[2]) >> _TAIL_BITS == 0 <= int(match[1]) - EPOCH_MS:
+        raise InvalidId(stream_id, "stream id", "use <unix ms>-<node and sequence> of an id")
+    return encode(namespace, ((int(match[1]) - EPOCH_MS) << _TAIL_BITS) | int(match[2]))
 
 
 def min_for(unix_ms: int) -> int:
@@ -163,9 +170,7 @@ class Minter:
     """
 
     def __init__(self, node: int, clock: Clock | None = None) -> None:
-        if not 0 <= node <= MAX_NODE:
-            raise InvalidValue(f"node {node} is out of range: it must lie in 0..{MAX_NODE}")
-        self.node = node
+        self.node = bounds.integer("node", node, 0, MAX_NODE)
         self._clock = clock or SystemClock()
         self._cell = 0
 

@@ -13,9 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from . import ids, keyspace, registry
+from . import bounds, ids, keyspace, registry
 from .admission import shared
-from .backoff import Backoff
+from .backoff import Backoff, Exponential, Fixed
 from .connector import Arg, Connector
 from .errors import EngineError, InvalidValue, Unavailable, WrongKind
 from .scripts import ENGINE
@@ -45,7 +45,8 @@ class Dedup:
 
     def __post_init__(self) -> None:
         keyspace.dedup_key(self.key)
-        _between("window_ms", self.window_ms, 1, MAX_WAIT_MS)
+        bounds.integer("window_ms", self.window_ms, 1, MAX_WAIT_MS)
+        bounds.choice("release", self.release, "window", "claim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +74,21 @@ class NewJob:
         ids.require(self.id)
         if self.lane is not None:
             ids.require(self.lane)
-        if len(self.payload) > MAX_PAYLOAD:
-            raise InvalidValue(
-                f"the payload of {self.id} has {len(self.payload)} bytes, the limit is {MAX_PAYLOAD}: "
-                "keep large data elsewhere and pass its key"
-            )
-        if self.delay_ms:
-            _between("delay_ms", self.delay_ms, 0, MAX_WAIT_MS)
+        bounds.data(f"the payload of {self.id}", self.payload, MAX_PAYLOAD)
+        bounds.integer("delay_ms", self.delay_ms, 0, MAX_WAIT_MS)
         if self.run_at_ms is not None:
-            _between("run_at_ms", self.run_at_ms, 0, MAX_LAST_MS)
+            bounds.integer("run_at_ms", self.run_at_ms, 0, MAX_LAST_MS)
         if self.max_attempts is not None:
-            _between("max_attempts", self.max_attempts, 1, 1_000_000)
+            bounds.integer("max_attempts", self.max_attempts, 1, bounds.MAX_ATTEMPTS)
+        if self.backoff is not None:
+            bounds.one_of("backoff", self.backoff, Fixed, Exponential)
         if self.timeout_ms is not None:
-            _between("timeout_ms", self.timeout_ms, 1, MAX_WAIT_MS)
+            bounds.integer("timeout_ms", self.timeout_ms, 1, MAX_WAIT_MS)
         if self.expires_at_ms is not None:
-            _between("expires_at_ms", self.expires_at_ms, 0, MAX_LAST_MS)
-        if self.trace is not None and not (self.trace.isascii() and 1 <= len(self.trace) <= MAX_TRACE):
+            bounds.integer("expires_at_ms", self.expires_at_ms, 0, MAX_LAST_MS)
+        if self.dedup is not None:
+            bounds.one_of("dedup", self.dedup, Dedup)
+        if self.trace is not None and not bounds.text("trace", self.trace, 1, MAX_TRACE).isascii():
             raise InvalidValue(f"trace of {self.id} is not valid: use 1 to {MAX_TRACE} ASCII characters")
 
 
@@ -147,6 +147,8 @@ async def attempt_many(bus: Connector, queue: str, jobs: Sequence[NewJob]) -> li
     Raises Unavailable when it took nothing at all.
     """
     prefix = keyspace.of(queue).prefix
+    for job in jobs:
+        bounds.one_of("job", job, NewJob)
     script = ENGINE.script("admit_many")
     chunks = _chunks(jobs)
     replies = await bus.run_many(script, [((prefix,), _arguments(chunk)) for chunk in chunks])
@@ -164,6 +166,8 @@ async def attempt_many(bus: Connector, queue: str, jobs: Sequence[NewJob]) -> li
 
 async def admit(bus: Connector, queue: str, job: NewJob) -> Verdict:
     """Admit one job; calls of the same event-loop tick share a round trip. Raises WrongKind for a non-JOB id."""
+    keyspace.of(queue)
+    bounds.one_of("job", job, NewJob)  # here, where it spoils no other of the same tick
     return await shared(bus, queue, attempt_many).admit(bus, job)
 
 
@@ -179,12 +183,13 @@ async def enqueue_many(bus: Connector, queue: str, jobs: Iterable[tuple[str, byt
 
 async def enqueue_in(bus: Connector, queue: str, job_id: str, payload: bytes, delay_ms: int) -> Verdict:
     """Admit a flat job that becomes due `delay_ms` from the server's now."""
-    _between("delay_ms", delay_ms, 0, MAX_WAIT_MS)
+    bounds.integer("delay_ms", delay_ms, 0, MAX_WAIT_MS)
     return await admit(bus, queue, NewJob(job_id, payload, delay_ms=max(delay_ms, 1)))
 
 
 async def enqueue_at(bus: Connector, queue: str, job_id: str, payload: bytes, run_at_ms: int) -> Verdict:
     """Admit a flat job that becomes due at a Unix time."""
+    bounds.integer("run_at_ms", run_at_ms, 0, MAX_LAST_MS)
     return await admit(bus, queue, NewJob(job_id, payload, run_at_ms=run_at_ms))
 
 
@@ -239,8 +244,3 @@ def _verdict(code: bytes, holder: bytes) -> Verdict | EngineError:
     if code == b"kind":
         return WrongKind(_KIND)
     return Duplicate(holder.decode(), conflict=code == b"conflict")
-
-
-def _between(what: str, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
-        raise InvalidValue(f"{what}={value} is out of range: use {low} to {high}")

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from . import ids
+from . import bounds, ids
 from .errors import CrossSlot, InvalidName
 
 WIRE_VERSION = "echomq:3.0.0"
@@ -24,7 +24,14 @@ _QUEUE = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _DEDUP = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 _STREAM = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _REPEAT = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_GROUP = re.compile(r"[!-~]{1,256}")
 _TABLE = re.compile(r"[a-z_]{1,64}")
+_QUEUE_RULE = "use 1 to 128 of A-Z a-z 0-9 . _ - and not the reserved name emq"
+_DEDUP_RULE = "use 1 to 255 of A-Z a-z 0-9 . _ : -"
+_STREAM_RULE = "use 1 to 128 of A-Z a-z 0-9 . _ - and not the reserved name cell"
+_REPEAT_RULE = "use 1 to 128 of A-Z a-z 0-9 . _ : -"
+_GROUP_RULE = "use 1 to 256 printable ASCII characters without a space"
+_TABLE_RULE = "use 1 to 64 of a-z and _"
 NAME_RULES = {
     "queue": _QUEUE.pattern,
     "dedup key": _DEDUP.pattern,
@@ -67,8 +74,8 @@ class Keyspace:
 
     def stream(self, name: str) -> str:
         """An event stream."""
-        if not _STREAM.fullmatch(name):
-            raise InvalidName("stream", name, "use 1 to 128 of A-Z a-z 0-9 . _ -")
+        if not _STREAM.fullmatch(bounds.name("stream", name, _STREAM_RULE)) or name == "cell":
+            raise InvalidName("stream", name, _STREAM_RULE)
         return f"{self.prefix}stream:{name}"
 
     def archived(self, name: str) -> str:
@@ -95,25 +102,36 @@ class Keyspace:
                 )
 
 
-@lru_cache(maxsize=4096)
 def of(queue: str) -> Keyspace:
     """The keyspace of `queue`: 1 to 128 of `A-Za-z0-9._-`, and not the reserved `emq`. Raises InvalidName."""
+    return _of(bounds.name("queue", queue, _QUEUE_RULE))
+
+
+@lru_cache(maxsize=4096)
+def _of(queue: str) -> Keyspace:
     if not _QUEUE.fullmatch(queue) or queue == "emq":
-        raise InvalidName("queue", queue, "use 1 to 128 of A-Z a-z 0-9 . _ - and not the reserved name emq")
+        raise InvalidName("queue", queue, _QUEUE_RULE)
     return Keyspace(queue, f"emq:{{{queue}}}:")
 
 
 def dedup_key(key: str) -> str:
     """`key` itself when it is a legal idempotency key; raises InvalidName otherwise."""
-    if not _DEDUP.fullmatch(key):
-        raise InvalidName("dedup key", key, "use 1 to 255 of A-Z a-z 0-9 . _ : -")
+    if not _DEDUP.fullmatch(bounds.name("dedup key", key, _DEDUP_RULE)):
+        raise InvalidName("dedup key", key, _DEDUP_RULE)
     return key
 
 
 def repeat_name(name: str) -> str:
     """`name` itself when a repeated job may be called so; raises InvalidName otherwise."""
-    if not _REPEAT.fullmatch(name):
-        raise InvalidName("repeated job", name, "use 1 to 128 of A-Z a-z 0-9 . _ : -")
+    if not _REPEAT.fullmatch(bounds.name("repeated job", name, _REPEAT_RULE)):
+        raise InvalidName("repeated job", name, _REPEAT_RULE)
+    return name
+
+
+def group_name(what: str, name: str) -> str:
+    """`name` itself when a consumer group, or a reader of one, may be called so; raises InvalidName otherwise."""
+    if not _GROUP.fullmatch(bounds.name(what, name, _GROUP_RULE)):
+        raise InvalidName(what, name, _GROUP_RULE)
     return name
 
 
@@ -134,8 +152,8 @@ def cache_log(table: str) -> str:
 
 def cache_prefix(table: str) -> str:
     """`ecc:{table}:`: what every key of a near-cache table starts with."""
-    if not _TABLE.fullmatch(table):
-        raise InvalidName("cache table", table, "use 1 to 64 of a-z and _")
+    if not _TABLE.fullmatch(bounds.name("cache table", table, _TABLE_RULE)):
+        raise InvalidName("cache table", table, _TABLE_RULE)
     return f"ecc:{{{table}}}:"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from . import ids, keyspace
+from . import bounds, ids, keyspace
 from .claims import DEFAULT_BYTES, MAX_CLAIM, claim_many
 from .connector import Arg, Connector
 from .errors import InvalidValue
@@ -65,8 +65,7 @@ async def weight(bus: Connector, queue: str, lane: str, n: int | None) -> None:
 
 async def park(bus: Connector, queue: str, lane: str, for_ms: int) -> None:
     """Let the lane rest for so long (an outside 429, say); a longer rest that runs already stays. 0 ends any rest."""
-    if not 0 <= for_ms <= MAX_WAIT_MS:
-        raise InvalidValue(f"for_ms={for_ms} is out of range: use 0 to {MAX_WAIT_MS}")
+    bounds.integer("for_ms", for_ms, 0, MAX_WAIT_MS)
     await _set(bus, queue, lane, "park", for_ms)
 
 
@@ -95,8 +94,7 @@ async def drain(bus: Connector, queue: str, lane: str, limit: int = 100_000) -> 
     """Delete the lane's waiting jobs, in steps of bounded size; how many were deleted."""
     script, keys = ENGINE.script("lane_drain"), (keyspace.of(queue).prefix,)
     ids.require(lane)
-    if not 0 <= limit <= 1_000_000_000:
-        raise InvalidValue(f"limit={limit} is out of range: use 0 to 1000000000")
+    bounds.integer("limit", limit, 0, 1_000_000_000)
     total = 0
     while total < limit:
         step = min(_DRAIN, limit - total)
@@ -113,8 +111,7 @@ async def names(bus: Connector, queue: str, limit: int = 10_000) -> list[str]:
     A lane with work stands in the ring, is paused, rests, or has jobs in flight.
     """
     space = keyspace.of(queue)
-    if not 1 <= limit <= 1_000_000:
-        raise InvalidValue(f"limit={limit} is out of range: use 1 to 1000000")
+    bounds.integer("limit", limit, 1, 1_000_000)
     replies = await bus.all(
         [
             ("LRANGE", space.key("ring"), 0, limit - 1),
@@ -143,13 +140,13 @@ async def explain(bus: Connector, queue: str, lane: str) -> Explanation:
     """Say what decides whether the lane is served, at one instant."""
     reply = await bus.run(ENGINE.script("lane_explain"), (keyspace.of(queue).prefix,), (ids.require(lane),))
     now, waiting, active, ceiling, paused, rest, queue_paused, limited_ms, seats, in_flight, ring, place = reply
-    rests_for_ms = 0 if rest is None else max(0, int(rest) - now)
+    rests_for_ms = 0 if rest is None else max(0, int(float(rest)) - now)
     reasons = [
         text
         for holds, text in (
             (waiting == 0, "empty: nothing waits in it"),
             (paused == 1, "paused: resume the lane"),
-            (ceiling is not None and active >= int(ceiling or 0), f"at its ceiling: {active} in flight"),
+            (ceiling is not None and active >= int(float(ceiling or 0)), f"at its ceiling: {active} in flight"),
             (rests_for_ms > 0, f"resting for {rests_for_ms} ms: parked or over its rate"),
             (queue_paused == 1, "queue paused: resume the queue"),
             (limited_ms > 0, f"over budget: the queue's rate has a unit in {limited_ms} ms"),
@@ -159,7 +156,7 @@ async def explain(bus: Connector, queue: str, lane: str) -> Explanation:
     ]
     if not reasons and place is None:
         reasons.append(f"not among the {ring} lanes of the ring: run an audit with repair")
-    limit = None if ceiling is None else int(ceiling)
+    limit = None if ceiling is None else int(float(ceiling))
     return Explanation(waiting, active, limit, rests_for_ms, limited_ms, place, tuple(reasons))
 
 
@@ -168,6 +165,4 @@ async def _set(bus: Connector, queue: str, lane: str, what: str, value: Arg = ""
 
 
 def _positive(what: str, value: int) -> int:
-    if not 1 <= value <= 1_000_000:
-        raise InvalidValue(f"{what}={value} is out of range: use 1 to 1000000, or None to remove it")
-    return value
+    return bounds.integer(what, value, 1, 1_000_000, ", or None to remove it")

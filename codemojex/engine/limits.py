@@ -6,9 +6,9 @@ changes nothing, not even what the current window has spent. A lane's own limits
 
 from __future__ import annotations
 
-from . import ids, keyspace
+from . import bounds, ids, keyspace
 from .connector import Arg, Connector
-from .errors import AtCeiling, InvalidValue
+from .errors import AtCeiling
 from .scripts import ENGINE
 
 _MAX = 1_000_000_000
@@ -16,8 +16,8 @@ _MAX = 1_000_000_000
 
 async def set_rate(bus: Connector, queue: str, max_jobs: int, duration_ms: int) -> None:
     """Hand out at most `max_jobs` in every fixed window of `duration_ms`."""
-    _between("max_jobs", max_jobs, 1)
-    _between("duration_ms", duration_ms, 1)
+    bounds.integer("max_jobs", max_jobs, 1, _MAX)
+    bounds.integer("duration_ms", duration_ms, 1, _MAX)
     await _configure(bus, queue, limiter="window", max=max_jobs, duration=duration_ms, rate=None, burst=None)
 
 
@@ -45,8 +45,7 @@ async def set_lane_rate(
 
     The nearest setting counts: the lane's own, then its kind's, then the default. None removes a setting.
     """
-    if rate_per_s is not None:
-        _rate(rate_per_s, burst)
+    _rate(1 if rate_per_s is None else rate_per_s, burst)
     value = None if rate_per_s is None else f"{rate_per_s}:{burst}"
     if kind is not None:
         ids.encode(kind, 0)
@@ -61,7 +60,7 @@ async def set_lane_rate(
 async def set_concurrency(bus: Connector, queue: str, n: int | None) -> None:
     """At most `n` jobs of the whole queue in flight; None removes the ceiling."""
     if n is not None:
-        _between("concurrency", n, 1)
+        bounds.integer("concurrency", n, 1, _MAX)
     await _configure(bus, queue, concurrency=n)
 
 
@@ -72,7 +71,7 @@ async def set_default_lane_limit(bus: Connector, queue: str, n: int | None) -> N
     a busy lane only then.
     """
     if n is not None:
-        _between("lane_limit", n, 1)
+        bounds.integer("lane_limit", n, 1, _MAX)
     await _configure(bus, queue, lane_limit=n)
 
 
@@ -81,7 +80,7 @@ async def get_rate_limit_ttl(bus: Connector, queue: str, max_jobs: int = 0) -> i
 
     `max_jobs` above 0 asks about that many per window instead of the queue's own setting.
     """
-    _between("max_jobs", max_jobs, 0)
+    bounds.integer("max_jobs", max_jobs, 0, _MAX)
     return await bus.run(ENGINE.script("rate_ttl"), (keyspace.of(queue).prefix,), (max_jobs,))
 
 
@@ -89,8 +88,8 @@ async def require_seat(bus: Connector, queue: str) -> None:
     """Raise AtCeiling when the queue's concurrency is used up; claims check it themselves."""
     space = keyspace.of(queue)
     ceiling, active = await bus.all([("HGET", space.key("meta"), "concurrency"), ("ZCARD", space.key("active"))])
-    if ceiling is not None and 0 < int(ceiling) <= active:
-        raise AtCeiling(f"EMQRATE {active} jobs of queue {queue!r} are in flight, the ceiling is {int(ceiling)}")
+    if ceiling is not None and 0 < int(float(ceiling)) <= active:
+        raise AtCeiling(f"EMQRATE {active} jobs of queue {queue!r} are in flight, the ceiling is {int(float(ceiling))}")
 
 
 async def _configure(bus: Connector, queue: str, **fields: str | float | None) -> None:
@@ -101,11 +100,5 @@ async def _configure(bus: Connector, queue: str, **fields: str | float | None) -
 
 
 def _rate(rate_per_s: float, burst: int) -> None:
-    if not 0.0001 <= rate_per_s <= 1_000_000:
-        raise InvalidValue(f"rate_per_s={rate_per_s} is out of range: use 0.0001 to 1000000")
-    _between("burst", burst, 1)
-
-
-def _between(what: str, value: int, low: int) -> None:
-    if not low <= value <= _MAX:
-        raise InvalidValue(f"{what}={value} is out of range: use {low} to {_MAX}")
+    bounds.number("rate_per_s", rate_per_s, 0.0001, 1_000_000)
+    bounds.integer("burst", burst, 1, _MAX)

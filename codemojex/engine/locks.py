@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from . import ids, keyspace
+from . import bounds, ids, keyspace
 from .connector import Connector
 from .errors import ConnectionFault, InvalidValue, ServerError
 from .scripts import ENGINE
@@ -93,10 +93,8 @@ class LockPlane:
 def _flat(held: Sequence[Held]) -> list[str | int]:
     if not 1 <= len(held) <= MAX_HELD:
         raise InvalidValue(f"{len(held)} jobs in one call are out of range: use 1 to {MAX_HELD}")
-    return [part for job_id, token in held for part in (ids.require(job_id), token)]
+    return [part for job_id, token in held for part in (ids.require(job_id), bounds.text("token", token))]
 
 
 def _positive(what: str, value: int) -> int:
-    if not 1 <= value <= 2 * _MAX_LEASE_MS:
-        raise InvalidValue(f"{what}={value} is out of range: use 1 to {2 * _MAX_LEASE_MS}")
-    return value
+    return bounds.integer(what, value, 1, 2 * _MAX_LEASE_MS)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from . import ids, keyspace, lanes
+from . import bounds, ids, keyspace, lanes
 from .connector import Connector
 from .errors import InvalidValue
 from .scripts import ENGINE
@@ -113,21 +113,20 @@ class Throughput:
 
 async def snapshot(bus: Connector, queue: str, *, top: int = 10) -> Snapshot:
     """Look at everything, with the `top` deepest lanes (at most 1000)."""
-    if not 0 <= top <= _PORTION:
-        raise InvalidValue(f"top={top} is out of range: use 0 to {_PORTION}")
+    bounds.integer("top", top, 0, _PORTION)
     now, lapsed, first, last, kind, size, pace, left, limited_ms, concurrency, due = await bus.run(
         ENGINE.script("gauges"), (keyspace.of(queue).prefix,)
     )
     counted, waiting = await _count(bus, queue)
     limiter = Limiter("none")
     if kind == b"window":
-        limiter = Limiter("window", size, duration_ms=int(pace), left=left, limited_ms=limited_ms)
+        limiter = Limiter("window", size, duration_ms=int(float(pace)), left=left, limited_ms=limited_ms)
     elif kind == b"bucket":
         limiter = Limiter("bucket", size, rate_per_s=float(pace), left=left, limited_ms=limited_ms)
     return Snapshot(
         at_ms=now,
         counts=counted,
-        leases=Leases(lapsed, int(first) - now if first else None, int(last) - now if last else None),
+        leases=Leases(lapsed, int(float(first)) - now if first else None, int(float(last)) - now if last else None),
         limiter=limiter,
         concurrency=concurrency,
         next_due_ms=due if due >= 0 else None,
@@ -195,11 +194,11 @@ async def _count(bus: Connector, queue: str) -> tuple[Counts, list[LaneDepth]]:
         lanes_active=busy,
         lanes_truncated=len(known) > MAX_LANES,
         oldest_age_ms=max(ages, default=None),
-        overdue_ms=max(0, now - int(lease)) if lease else 0,
+        overdue_ms=max(0, now - int(float(lease))) if lease else 0,
         paused=stopped == 1,
         outbox=untold,
         parents=parents,
-        oldest_parent_age_ms=max(0, now - int(since)) if since else None,
+        oldest_parent_age_ms=max(0, now - int(float(since))) if since else None,
     )
     return counted, waiting
 
@@ -214,7 +213,7 @@ async def get_counts(bus: Connector, queue: str, names: Sequence[str]) -> Mappin
         elif name in _TOTALS:
             commands.append(("HGET", space.key(f"metrics:{name}"), "count"))
         else:
-            raise InvalidValue(f"unknown state {name!r}: use one of {', '.join(_SETS + _TOTALS)}")
+            raise InvalidValue(f"unknown state {bounds.shown(name)}: use one of {', '.join(_SETS + _TOTALS)}")
     return {name: int(reply or 0) for name, reply in zip(names, await bus.all(commands), strict=True)}
 
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from . import ids, keyspace
+from . import bounds, ids, keyspace
 from .cache_table import Table
 from .cache_types import Applied, CacheOptions, Codec, Loaded, Loader, Read, Stats, Superseded
 from .circuit import Circuit
@@ -30,6 +30,7 @@ __all__ = [
 
 T = TypeVar("T")
 _ENTRY_ID = re.compile(r"[A-Za-z0-9:._-]{1,64}")
+_ENTRY_RULE = "use 1 to 64 of A-Z a-z 0-9 : . _ -, and not the word log"
 _RESERVED = "log"
 
 
@@ -156,8 +157,8 @@ class NearCache:
 
 def _rule(table: str, kinds: frozenset[str]) -> Callable[[str], None]:
     def check(entry_id: str) -> None:
-        if not _ENTRY_ID.fullmatch(entry_id) or entry_id == _RESERVED:
-            raise InvalidName(f"{table} entry", entry_id, "use 1 to 64 of A-Z a-z 0-9 : . _ -, and not the word log")
+        if not _ENTRY_ID.fullmatch(bounds.name(f"{table} entry", entry_id, _ENTRY_RULE)) or entry_id == _RESERVED:
+            raise InvalidName(f"{table} entry", entry_id, _ENTRY_RULE)
         if kinds:
             for part in entry_id.split(":"):
                 ids.require(part, *sorted(kinds))

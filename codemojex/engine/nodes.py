@@ -13,15 +13,17 @@ import secrets
 import time
 from types import TracebackType
 
+from . import bounds
 from .clock import Clock
 from .connector import Connector
-from .errors import EngineError, InvalidValue, LeaseLost, OutOfNodes
+from .errors import EngineError, LeaseLost, OutOfNodes
 from .ids import SCRIPT_NODES, BrandedId, Minter
 from .keyspace import NODES_KEY
 from .observing import Observe, ignore
 from .scripts import ENGINE
 
 NODE_COUNT = SCRIPT_NODES.start
+_LONGEST_MS = 24 * 3600 * 1000
 
 
 class NodeLease:
@@ -40,10 +42,8 @@ class NodeLease:
         key: str = NODES_KEY,
         observe: Observe | None = None,
     ) -> None:
-        if lease_ms < 30:
-            raise InvalidValue(f"lease_ms {lease_ms} is out of range: it must be at least 30")
-        if rest_ms < 0:
-            raise InvalidValue(f"rest_ms {rest_ms} is negative")
+        bounds.integer("lease_ms", lease_ms, 30, _LONGEST_MS)
+        bounds.integer("rest_ms", rest_ms, 0, _LONGEST_MS)
         self._bus = bus
         self._lease_ms = lease_ms
         self._rest_ms = rest_ms

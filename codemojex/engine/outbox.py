@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import ids, keyspace
+from . import bounds, ids, keyspace
 from .connector import Arg, Connector
-from .errors import InvalidInput, InvalidValue, ServerError, from_reply
+from .errors import InvalidInput, ServerError, from_reply
 from .scripts import ENGINE
 
 LIMIT = 100
@@ -62,8 +62,7 @@ async def deliver(bus: Connector, queue: str, limit: int = LIMIT) -> Delivered:
 
     Stops at the first entry that cannot be told, keeps it, and raises why.
     """
-    if not 1 <= limit <= 500:
-        raise InvalidValue(f"limit={limit} is out of range: use 1 to 500")
+    bounds.integer("limit", limit, 1, 500)
     prefix = keyspace.of(queue).prefix
     first, entries = await bus.run(ENGINE.script("flow_outbox"), (prefix,), (limit,))
     if not entries:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 
-from . import outbox, recovery, repeat, schedule
+from . import bounds, outbox, recovery, repeat, schedule
 from .connector import Connector
 from .errors import ConnectionFault, ServerError
 from .observing import Observe, ignore
 from .waiting import reconnect_s, wait
 
 _BATCH = 200
+_LONGEST_BEAT_MS = 3_600_000
 
 
 class Pump:
@@ -32,8 +33,8 @@ class Pump:
     ) -> None:
         self._bus = bus
         self._queue = queue
-        self._beat_s = self._rest_s = beat_ms / 1000
-        self._max_stalled = max_stalled
+        self._beat_s = self._rest_s = bounds.integer("beat_ms", beat_ms, 1, _LONGEST_BEAT_MS) / 1000
+        self._max_stalled = bounds.integer("max_stalled", max_stalled, 1, bounds.MAX_ATTEMPTS)
         self._observe = observe or ignore
         self._stop = asyncio.Event()
 

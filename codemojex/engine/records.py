@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from . import ids
+from . import bounds, ids
 from .errors import InvalidValue
 from .ids import BrandedId
 
@@ -57,11 +57,7 @@ def unix_ms(instant: Instant) -> int:
         if instant.tzinfo is None:
             raise InvalidValue(f"{instant!r} has no time zone: use an aware datetime")
         instant = (instant - _UNIX_EPOCH) // timedelta(milliseconds=1)
-    if instant < 0:
-        raise InvalidValue(f"instant {instant} ms lies before 1970")
-    if instant > MAX_INSTANT_MS:
-        raise InvalidValue(f"instant {instant} is out of range: use Unix milliseconds up to {MAX_INSTANT_MS}")
-    return instant
+    return bounds.integer("instant", instant, 0, MAX_INSTANT_MS, " (Unix ms from 1970 on), or an aware datetime")
 
 
 def floor(instant: Instant) -> str:

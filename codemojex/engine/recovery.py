@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import ids, keyspace
+from . import bounds, ids, keyspace
 from .connector import Connector
-from .errors import InvalidValue
 from .scripts import ENGINE
 
 MAX_STALLED = 3
@@ -34,10 +33,8 @@ async def recover(
 
     With `lane` only that lane's jobs among the first `limit` lapsed ones; call again while the answer is full.
     """
-    if not 1 <= limit <= 500:
-        raise InvalidValue(f"limit={limit} is out of range: use 1 to 500")
-    if not 1 <= max_stalled <= 1_000_000:
-        raise InvalidValue(f"max_stalled={max_stalled} is out of range: use 1 to 1000000")
+    bounds.integer("limit", limit, 1, 500)
+    bounds.integer("max_stalled", max_stalled, 1, bounds.MAX_ATTEMPTS)
     only = "" if lane is None else ids.require(lane)
     prefix = keyspace.of(queue).prefix
     waiting, dead = await bus.run(ENGINE.script("recover"), (prefix,), (limit, max_stalled, only))

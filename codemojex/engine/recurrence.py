@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from . import bounds
 from .errors import InvalidValue
 
 MAX_EVERY_MS = 366 * 24 * 3600 * 1000
@@ -31,8 +32,7 @@ class Every:
     ms: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.ms <= MAX_EVERY_MS:
-            raise InvalidValue(f"every ms={self.ms} is out of range: use 1 to {MAX_EVERY_MS} (a year)")
+        bounds.integer("every ms", self.ms, 1, MAX_EVERY_MS, " (a year)")
 
     def following(self, slot_ms: int) -> int | None:
         """The slot after the slot `slot_ms`."""
@@ -57,10 +57,7 @@ class Cron:
 
     def __post_init__(self) -> None:
         _zone(self.zone)
-        if len(self.expression) > _LONGEST_CRON:
-            raise InvalidValue(
-                f"the cron expression has {len(self.expression)} characters, the limit is {_LONGEST_CRON}"
-            )
+        bounds.text("cron expression", self.expression, 1, _LONGEST_CRON)
         try:
             next(CronSim(self.expression, datetime(2024, 1, 1, tzinfo=UTC)))
         except (CronSimError, StopIteration) as error:
@@ -110,8 +107,7 @@ class Skip:
     grace_ms: int = 10_000
 
     def __post_init__(self) -> None:
-        if not 0 <= self.grace_ms <= MAX_EVERY_MS:
-            raise InvalidValue(f"grace_ms={self.grace_ms} is out of range: use 0 to {MAX_EVERY_MS}")
+        bounds.integer("grace_ms", self.grace_ms, 0, MAX_EVERY_MS)
 
     @property
     def wire(self) -> str:
@@ -134,8 +130,7 @@ class All:
     at_most: int = 10
 
     def __post_init__(self) -> None:
-        if not 1 <= self.at_most <= MAX_CATCH_UP:
-            raise InvalidValue(f"at_most={self.at_most} is out of range: use 1 to {MAX_CATCH_UP}")
+        bounds.integer("at_most", self.at_most, 1, MAX_CATCH_UP)
 
     @property
     def wire(self) -> str:
@@ -184,6 +179,7 @@ def catch_up_of(wire: str) -> CatchUp:
 
 
 def _zone(name: str) -> ZoneInfo:
+    bounds.text("time zone", name, 1, _LONGEST_CRON)
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError):

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import ids, keyspace
+from . import bounds, ids, keyspace
 from .connector import Arg, Connector
 from .errors import EngineError, InvalidValue
 from .jobs import MAX_LAST_MS, MAX_PAYLOAD, MAX_WAIT_MS
-from .recurrence import CatchUp, Cron, Every, One, Plan, Schedule, catch_up_of, cron, plan
+from .recurrence import All, CatchUp, Cron, Every, One, Plan, Schedule, Skip, catch_up_of, cron, plan
 from .scripts import ENGINE
 
 MAX_REPEATS = 10_000
@@ -30,8 +30,8 @@ _FIELDS = ("template", "every_ms", "cron", "zone", "catch_up", "until", "lane", 
 class Repeat:
     """A job to repeat. `template` is each occurrence's payload; `lane` None means flat.
 
-    `until_ms`: no slot after this Unix time fires, and the repeat is forgotten behind its last one. `next_ms` is what
-    `get` found, and is not read from a repeat that is handed in.
+    `until_ms`: no slot after this Unix time fires, and the repeat is forgotten behind its last one; with a time that
+    has passed nothing fires. `next_ms` is what `get` found, and is not read from a repeat that is handed in.
     """
 
     name: str
@@ -48,17 +48,18 @@ class Repeat:
         keyspace.repeat_name(self.name)
         if self.lane is not None:
             ids.require(self.lane)
-        if len(self.template) > MAX_PAYLOAD:
-            raise InvalidValue(
-                f"the template of {self.name} has {len(self.template)} bytes, the limit is {MAX_PAYLOAD}"
-            )
+        bounds.one_of("schedule", self.schedule, Every, Cron)
+        bounds.data(f"the template of {self.name}", self.template, MAX_PAYLOAD)
+        bounds.one_of("catch_up", self.catch_up, Skip, One, All)
         for what, value, high in (
             ("until_ms", self.until_ms, MAX_LAST_MS),
-            ("max_attempts", self.max_attempts, 1_000_000),
+            ("max_attempts", self.max_attempts, bounds.MAX_ATTEMPTS),
             ("timeout_ms", self.timeout_ms, MAX_WAIT_MS),
         ):
-            if value is not None and not 1 <= value <= high:
-                raise InvalidValue(f"{what}={value} is out of range: use 1 to {high}")
+            if value is not None:
+                bounds.integer(what, value, 1, high)
+        if self.next_ms is not None:
+            bounds.integer("next_ms", self.next_ms, 0, ids.MAX_SNOWFLAKE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ async def update(bus: Connector, queue: str, repeat: Repeat) -> bool:
 
     The coming slot stays, unless the schedule is another one: that begins with its next slot from now.
     """
+    bounds.one_of("repeat", repeat, Repeat)
     first_in_ms = repeat.schedule.ms if isinstance(repeat.schedule, Every) else None
     return await _set(bus, queue, repeat, "update", first_in_ms=first_in_ms)
 
@@ -116,23 +118,25 @@ async def get(bus: Connector, queue: str, name: str) -> Repeat | None:
     if values[0] is None or slot is None:
         return None
     template, every_ms, expression, zone, catch_up, until, lane, max_attempts, timeout = values
-    return Repeat(
-        name,
-        _schedule(_text(every_ms), _text(expression), _text(zone)),
-        template,
-        _text(lane) or None,
-        catch_up_of(_text(catch_up) or "one"),
-        _number(until),
-        _number(max_attempts),
-        _number(timeout),
-        int(slot),
-    )
+    try:
+        return Repeat(
+            name,
+            _schedule(_text(every_ms), _text(expression), _text(zone)),
+            template,
+            _text(lane) or None,
+            catch_up_of(_text(catch_up) or "one"),
+            _number(until),
+            _number(max_attempts),
+            _number(timeout),
+            int(float(slot)),
+        )
+    except (ValueError, OverflowError) as error:
+        raise InvalidValue(f"the record of repeat {name!r} cannot be read, register it again: {error}") from None
 
 
 async def names(bus: Connector, queue: str, limit: int = _MOST_NAMES) -> list[str]:
     """Up to `limit` registered names, the next one due first."""
-    if not 1 <= limit <= _MOST_NAMES:
-        raise InvalidValue(f"limit={limit} is out of range: use 1 to {_MOST_NAMES}")
+    bounds.integer("limit", limit, 1, _MOST_NAMES)
     return [n.decode() for n in await bus.execute("ZRANGE", keyspace.of(queue).key("repeat"), 0, limit - 1)]
 
 
@@ -174,8 +178,7 @@ async def fire_due(bus: Connector, queue: str, limit: int = LIMIT) -> Fired:
 
 
 async def _look(bus: Connector, queue: str, limit: int) -> tuple[list[Due], int, int | None]:
-    if not 1 <= limit <= 500:
-        raise InvalidValue(f"limit={limit} is out of range: use 1 to 500")
+    bounds.integer("limit", limit, 1, 500)
     now_ms, next_due_ms, *rows = await bus.run(ENGINE.script("repeat_due"), (_prefix(queue),), (limit,))
     found = [_due(rows[i : i + _DUE_FIELDS], now_ms) for i in range(0, len(rows), _DUE_FIELDS)]
     return found, now_ms, None if next_due_ms < 0 else next_due_ms
@@ -207,8 +210,9 @@ async def _set(
     first_at_ms: int | None = None,
 ) -> bool:
     for what, value, high in (("first_in_ms", first_in_ms, MAX_WAIT_MS), ("first_at_ms", first_at_ms, MAX_LAST_MS)):
-        if value is not None and not 0 <= value <= high:
-            raise InvalidValue(f"{what}={value} is out of range: use 0 to {high}")
+        if value is not None:
+            bounds.integer(what, value, 0, high)
+    bounds.one_of("repeat", repeat, Repeat)
     schedule = repeat.schedule
     first: Arg = "" if first_at_ms is None else first_at_ms
     if isinstance(schedule, Cron):

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import ids, keyspace
+from . import bounds, ids, keyspace
 from .connector import Arg, Connector
-from .errors import InvalidValue
 from .ids import BrandedId
-from .records import Instant, floor, following
+from .records import Instant, floor, following, unix_ms
 from .scripts import ENGINE
 
 _TRIM_BUDGET = 2_048
@@ -27,6 +26,10 @@ class MaxLen:
     n: int
     approx: bool = False
 
+    def __post_init__(self) -> None:
+        bounds.integer("maxlen", self.n, 0, ids.MAX_SNOWFLAKE)
+        bounds.flag("approx", self.approx)
+
 
 @dataclass(frozen=True, slots=True)
 class MinId:
@@ -34,6 +37,13 @@ class MinId:
 
     start: Instant | BrandedId
     approx: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.start, str):
+            ids.require(self.start, "EVT")
+        else:
+            unix_ms(self.start)
+        bounds.flag("approx", self.approx)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +73,9 @@ async def trim(
     `force` drops them whoever needs them.
     """
     key = keyspace.of(queue).stream(name)
+    bounds.one_of("window", window, MaxLen, MinId)
+    bounds.flag("force", force)
+    kind, threshold = _threshold(window)
     needed = ""
     if not force:
         watermark = await get_archived(bus, queue, name)
@@ -70,7 +83,6 @@ async def trim(
             needed = following(ids.parse(watermark).stream_id)
         elif require_archived:
             needed = "0-1"
-    kind, threshold = _threshold(window)
     args: list[Arg] = [kind, threshold, "~" if window.approx else "=", int(force), needed, _TRIM_BUDGET]
     removed = 0
     for _ in range(_TRIM_CALLS):
@@ -100,9 +112,7 @@ async def clear_archived(bus: Connector, queue: str, name: str) -> None:
 
 def _threshold(window: MaxLen | MinId) -> tuple[str, str]:
     if isinstance(window, MaxLen):
-        if not 0 <= window.n <= ids.MAX_SNOWFLAKE:
-            raise InvalidValue(f"maxlen {window.n} is out of range: use 0 to {ids.MAX_SNOWFLAKE}")
         return "maxlen", str(window.n)
     if isinstance(window.start, str):
-        return "minid", ids.parse(ids.require(window.start, "EVT")).stream_id
+        return "minid", ids.parse(window.start).stream_id
     return "minid", floor(window.start)

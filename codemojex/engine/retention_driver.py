@@ -11,16 +11,16 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import admin, ids, keyspace, retention
+from . import admin, bounds, keyspace, retention
 from .clock import Clock, SystemClock
 from .connector import Connector
 from .errors import EngineError, InvalidValue
 from .observing import Observe, ignore
-from .records import unix_ms
 from .retention import MaxLen, MinId, Trimmed
 from .waiting import wait
 
 MAX_POLICIES = 10_000
+_LONGEST_TICK_MS = 7 * 86_400_000
 MAX_AGE_MS = 100 * 366 * 86_400_000
 
 
@@ -30,6 +30,10 @@ class MaxAge:
 
     ms: int
     approx: bool = False
+
+    def __post_init__(self) -> None:
+        bounds.integer("max age ms", self.ms, 0, MAX_AGE_MS)
+        bounds.flag("approx", self.approx)
 
     def window(self, now_ms: int) -> MinId:
         """The window that this means at `now_ms`."""
@@ -47,17 +51,7 @@ class RetentionPolicy:
 
     def __post_init__(self) -> None:
         keyspace.of(self.queue).stream(self.stream)
-        match self.window:
-            case MaxLen(n=n) if 0 <= n <= ids.MAX_SNOWFLAKE:
-                pass
-            case MaxAge(ms=ms) if 0 <= ms <= MAX_AGE_MS:
-                pass
-            case MinId(start=str() as first):
-                ids.require(first, "EVT")
-            case MinId(start=instant) if not isinstance(instant, str):
-                unix_ms(instant)
-            case _:
-                raise InvalidValue(f"{self.window!r} is no window: use MaxLen, MinId or MaxAge with a number from 0 on")
+        bounds.one_of("window", self.window, MaxLen, MinId, MaxAge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +64,9 @@ class DeadLetters:
 
     def __post_init__(self) -> None:
         keyspace.of(self.queue)
-        if self.keep < 0:
-            raise InvalidValue(f"keep={self.keep} is out of range: use 0 or more")
-        if self.max_age_ms is not None and not 0 <= self.max_age_ms <= MAX_AGE_MS:
-            raise InvalidValue(f"max_age_ms={self.max_age_ms} is out of range: use 0 to {MAX_AGE_MS}")
+        bounds.integer("keep", self.keep, 0, admin.MOST)
+        if self.max_age_ms is not None:
+            bounds.integer("max_age_ms", self.max_age_ms, 0, MAX_AGE_MS)
 
 
 Policy = RetentionPolicy | DeadLetters
@@ -91,8 +84,7 @@ class RetentionDriver:
         tick_ms: int = 1_000,
         observe: Observe | None = None,
     ) -> None:
-        if tick_ms < 1:
-            raise InvalidValue(f"tick_ms={tick_ms} is out of range: use 1 or more")
+        bounds.integer("tick_ms", tick_ms, 1, _LONGEST_TICK_MS)
         if len(policies) > MAX_POLICIES:
             raise InvalidValue(f"{len(policies)} policies are too many: use at most {MAX_POLICIES}")
         self._bus = bus

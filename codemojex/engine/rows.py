@@ -7,9 +7,8 @@ by `admin.update_data`.
 
 from __future__ import annotations
 
-from . import events, ids, keyspace
+from . import bounds, events, ids, keyspace
 from .connector import Connector
-from .errors import InvalidValue
 from .scripts import ENGINE
 
 KEEP = 1_000
@@ -20,8 +19,7 @@ LOG_LIFE_MS = 7 * 24 * 3600 * 1000
 
 async def update_progress(bus: Connector, queue: str, job_id: str, progress: str) -> bool:
     """Write the job's field `progress` and publish the event in one step; False when there is no such job."""
-    if len(progress) > MAX_LINE:
-        raise InvalidValue(f"the progress of {job_id} has {len(progress)} characters, the limit is {MAX_LINE}")
+    bounds.text("progress", progress, 0, MAX_LINE)
     args = (job_id, progress, events.encode("progress", job_id, progress=progress))
     return await bus.run(ENGINE.script("progress"), (keyspace.of(queue).prefix,), args) == 1
 
@@ -31,10 +29,8 @@ async def add_log(bus: Connector, queue: str, job_id: str, line: str, *, keep: i
 
     The log lives `LOG_LIFE_MS` from the last line on, also after the job was completed; a removed job takes it along.
     """
-    if not 0 <= keep <= MAX_KEEP:
-        raise InvalidValue(f"keep={keep} is out of range: use 0 to {MAX_KEEP}")
-    if len(line) > MAX_LINE:
-        raise InvalidValue(f"a log line of {job_id} has {len(line)} characters, the limit is {MAX_LINE}")
+    bounds.integer("keep", keep, 0, MAX_KEEP)
+    bounds.text("line", line, 0, MAX_LINE)
     args = (ids.require(job_id), line, keep, LOG_LIFE_MS)
     length = await bus.run(ENGINE.script("log_add"), (keyspace.of(queue).prefix,), args)
     return None if length < 0 else length
@@ -45,8 +41,8 @@ async def get_logs(bus: Connector, queue: str, job_id: str, first: int = 0, last
 
     A log outlives its job's completion until its own life ends.
     """
-    if max(abs(first), abs(last)) > MAX_KEEP:
-        raise InvalidValue(f"lines {first} to {last} are out of range: use -{MAX_KEEP} to {MAX_KEEP}")
+    bounds.integer("first", first, -MAX_KEEP, MAX_KEEP)
+    bounds.integer("last", last, -MAX_KEEP, MAX_KEEP)
     args = (ids.require(job_id), first, last)
     lines = await bus.run(ENGINE.script("log_read"), (keyspace.of(queue).prefix,), args)
     return None if isinstance(lines, int) else [line.decode(errors="replace") for line in lines]

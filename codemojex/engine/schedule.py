@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import keyspace
+from . import bounds, keyspace
 from .connector import Connector
-from .errors import InvalidValue
 from .scripts import ENGINE
 
 LIMIT = 100
@@ -26,7 +25,6 @@ class Promoted:
 
 async def promote(bus: Connector, queue: str, limit: int = LIMIT) -> Promoted:
     """Make up to `limit` due jobs pending, each in its lane, and let due lanes stand in the ring again."""
-    if not 1 <= limit <= 500:
-        raise InvalidValue(f"limit={limit} is out of range: use 1 to 500")
+    bounds.integer("limit", limit, 1, 500)
     jobs, due = await bus.run(ENGINE.script("promote"), (keyspace.of(queue).prefix,), (limit,))
     return Promoted(jobs, due if due >= 0 else None)

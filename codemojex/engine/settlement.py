@@ -7,6 +7,7 @@ when it fails, its job is not settled. A verdict is a value; the verbs for a sin
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from . import claims, ids, keyspace
-from .backoff import DEFAULT, Backoff, Fixed
+from . import bounds, claims, ids, keyspace
+from .backoff import DEFAULT, LONGEST_MS, Backoff, Exponential, Fixed
 from .claims import Claimed
 from .connector import Arg, Connector
 from .effects import Effect, EffectBody
@@ -83,8 +84,8 @@ class Policy:
     backoff: Backoff = DEFAULT
 
     def __post_init__(self) -> None:
-        if not 1 <= self.max_attempts <= 1_000_000:
-            raise InvalidValue(f"max_attempts={self.max_attempts} is out of range: use 1 to 1000000")
+        bounds.integer("max_attempts", self.max_attempts, 1, bounds.MAX_ATTEMPTS)
+        bounds.one_of("backoff", self.backoff, Fixed, Exponential)
 
 
 _POLICY = Policy()
@@ -123,12 +124,11 @@ async def settle_and_claim(
     max_bytes: int = claims.DEFAULT_BYTES,
 ) -> tuple[list[SettleVerdict], Claimed]:
     """`settle_many`, then `claim_many` for `n` jobs, in one script (`n` of 0 claims nothing)."""
-    if n:
-        claims.check_claim(n, lease_ms, max_bytes)
+    claims.check_claim(max(1, bounds.integer("n", n, 0, claims.MAX_CLAIM)), lease_ms, max_bytes)
     script = ENGINE.script("settle", tuple(effects))
     cut = max(0, len(items) - CHUNK)
-    verdicts = await settle_many(bus, queue, items[:cut], effects=effects, policy=policy)
     keys, args = _call(queue, items[cut:], effects, policy, (n, lease_ms, max_bytes))
+    verdicts = await settle_many(bus, queue, items[:cut], effects=effects, policy=policy)
     now, settled, reply = await bus.run(script, keys, args)
     return [*verdicts, *_verdicts(settled)], claims.claimed(queue, now, lease_ms, reply)
 
@@ -197,7 +197,7 @@ async def renew_many(bus: Connector, queue: str, leases: Sequence[tuple[str, str
 
 async def _extend(bus: Connector, queue: str, leases: Sequence[tuple[str, str]], lease_ms: int) -> list[bytes]:
     claims.check_lease(lease_ms)
-    args = [lease_ms, *(part for lease in leases for part in lease)]
+    args = [lease_ms, *(bounds.text("a job id or token", part) for lease in leases for part in lease)]
     return await bus.run(ENGINE.script("extend"), (keyspace.of(queue).prefix,), args)
 
 
@@ -218,23 +218,43 @@ def check(queue: str, outcome: Outcome, effects: Sequence[EffectBody]) -> None:
 
     A batch is refused whole for one such outcome, so who settles for others checks each of them first.
     """
-    if isinstance(outcome, Complete) and isinstance(outcome.result, bytes) and len(outcome.result) > MAX_PAYLOAD:
-        raise InvalidValue(
-            f"a result has {len(outcome.result)} bytes, the limit is {MAX_PAYLOAD}: keep it elsewhere and pass its key"
-        )
     match outcome:
-        case Complete(effect=Effect() as effect):
-            if all(body.name != effect.name for body in effects):
-                raise InvalidValue(f"effect {effect.name!r} is not among the bodies of this call")
-            if not all(_sendable(value) for value in (*effect.keys, *effect.args)):
-                raise InvalidValue(f"effect {effect.name!r} takes str, bytes, int and float only")
-            keyspace.of(queue).require_same_slot(effect.keys)
-        case Retry(delay_ms=int() as ms) | Delay(ms=ms) | Park(for_ms=ms):
-            Fixed(ms)
-        case Complete() | Retry() | Discard() | GiveBack():
+        case Complete(result, effect):
+            if isinstance(result, bytes):
+                bounds.data("a result", result, MAX_PAYLOAD)
+            if effect is not None:
+                _check_effect(queue, effect, effects)
+        case Retry(error, delay_ms):
+            _text(error)
+            if delay_ms is not None:
+                bounds.integer("delay_ms", delay_ms, 0, LONGEST_MS, " ms (30 days)")
+        case Delay(ms):
+            bounds.integer("ms", ms, 0, LONGEST_MS, " ms (30 days)")
+        case Park(for_ms):
+            bounds.integer("for_ms", for_ms, 0, LONGEST_MS, " ms (30 days)")
+        case Discard(error):
+            _text(error)
+        case GiveBack():
             pass
         case _:  # a handler may return anything
-            raise InvalidValue(f"{outcome!r} is not an outcome: return Complete, Retry, Delay, Park, Discard or None")
+            what = bounds.shown(outcome)
+            raise InvalidValue(f"{what} is not an outcome: return Complete, Retry, Delay, Park, Discard or None")
+
+
+def _check_effect(queue: str, effect: object, effects: Sequence[EffectBody]) -> None:
+    if not isinstance(effect, Effect):
+        raise InvalidValue(f"effect={bounds.shown(effect)} is a {type(effect).__name__}: use an Effect")
+    name = bounds.text("the name of an effect", effect.name)
+    if all(body.name != name for body in effects):
+        raise InvalidValue(f"effect {name!r} is not among the bodies of this call")
+    for what, values in (("keys", effect.keys), ("args", effect.args)):
+        if isinstance(values, str | bytes) or not isinstance(values, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidValue(f"the {what} of effect {name!r} are a {type(values).__name__}: use a list or tuple")
+    if not all(_sendable(value) for value in effect.args):
+        raise InvalidValue(f"effect {name!r} takes str, bytes, int and float only: text that UTF-8 has, finite numbers")
+    for key in effect.keys:
+        bounds.text(f"a key of effect {name!r}", key)
+    keyspace.of(queue).require_same_slot(effect.keys)
 
 
 def _call(
@@ -249,6 +269,8 @@ def _call(
     tail: list[Arg] = []
     message: list[list[Any]] = []
     for item in items:
+        bounds.text("job_id", item.job_id)
+        bounds.text("token", item.token)
         check(queue, item.outcome, effects)
         message.append(_item(item, keys, tail))
     head: list[Arg] = [msgspec.msgpack.encode(message), policy.max_attempts, policy.backoff.wire, *claim]
@@ -282,12 +304,17 @@ def _item(item: Settlement, keys: list[str], tail: list[Arg]) -> list[Any]:  # a
 
 
 def _sendable(value: object) -> bool:
-    return isinstance(value, str | bytes | int | float) and not isinstance(value, bool)
+    if isinstance(value, str):
+        return bounds.encodable(value)
+    return isinstance(value, bytes) or type(value) is int or (type(value) is float and math.isfinite(value))
 
 
 def _text(error: object) -> str:
     """An error as it is kept: bounded, and free of what cannot be encoded."""
-    return str(error)[:MAX_ERROR].encode("utf-8", "replace").decode()
+    try:
+        return str(error)[:MAX_ERROR].encode("utf-8", "replace").decode()
+    except Exception as fault:  # of the object's own __str__, whatever a handler gave
+        raise InvalidValue(f"error is a {type(error).__name__} without a text: use a str") from fault
 
 
 def _verdicts(reply: list[Any]) -> list[SettleVerdict]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import ids, keyspace
+from . import bounds, ids, keyspace
 from .connector import Arg, Connector
 from .errors import ConnectionFault, EngineError, InvalidValue, StreamAhead, UnknownOutcome, from_reply
 from .ids import BrandedId, Minter
@@ -35,6 +36,7 @@ _MAX_PAGE = 10_000
 _CHUNK_RECORDS = 128
 _CHUNK_BYTES = 1 << 20
 _ATTEMPTS = 10
+_BOUND = re.compile(r"[-+]|\(?[0-9]{1,20}(-[0-9]{1,20})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +128,12 @@ async def read(
     bus: Connector, queue: str, name: str, start: str = "-", end: str = "+", *, count: int = 100
 ) -> list[Record]:
     """Up to `count` records in order. `start` and `end` are stream ids, inclusive, or exclusive with a `(` before."""
-    if not 1 <= count <= _MAX_PAGE:
-        raise InvalidValue(f"count {count} is out of range: it must lie in 1..{_MAX_PAGE}")
+    bounds.integer("count", count, 1, _MAX_PAGE)
+    for what, bound in (("start", start), ("end", end)):
+        if not _BOUND.fullmatch(bounds.text(what, bound)):
+            raise InvalidValue(
+                f"{what}={bounds.shown(bound)} is no stream id: use <ms>-<n>, with a ( before it, - or +"
+            )
     entries = await bus.execute("XRANGE", keyspace.of(queue).stream(name), start, end, "COUNT", count)
     return [record(entry_id, pairs) for entry_id, pairs in entries]
 
@@ -247,11 +253,15 @@ async def _pause(attempt: int) -> None:
 
 
 def _pairs(fields: Fields) -> list[Arg]:
+    bounds.mapping("the fields of a record", fields)
     if not 1 <= len(fields) <= _MAX_FIELDS:
         raise InvalidValue(f"a record has 1 to {_MAX_FIELDS} fields, this one {len(fields)}")
     if "id" in fields:
         raise InvalidValue("the field 'id' is the record's own: give another name")
-    pairs: list[Arg] = [part for pair in fields.items() for part in pair]
+    pairs: list[Arg] = []
+    for name, value in fields.items():
+        pairs.append(bounds.text("the name of a field", name))
+        pairs.append(value if isinstance(value, bytes) else bounds.text(f"field {name!r}", value))
     size = _size(pairs)
     if size > MAX_RECORD_BYTES:
         raise InvalidValue(f"a record of {size} bytes is too large: the limit is {MAX_RECORD_BYTES}")

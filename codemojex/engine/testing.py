@@ -15,10 +15,10 @@ import uuid
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Protocol
 
-from . import keyspace, metrics, outbox, registry, schedule
+from . import bounds, keyspace, metrics, outbox, registry, schedule
 from .connections import Command
 from .connector import Connector
-from .errors import InvalidValue, Unavailable, UnknownOutcome
+from .errors import Unavailable, UnknownOutcome
 from .topology import Transport
 
 _CHUNK = 500
@@ -111,8 +111,7 @@ class FaultyConnector(Connector):
 
     def __init__(self, bus: Connector, *, seed: int, refuse: float = 0.1, lose: float = 0.1) -> None:
         for name, share in (("refuse", refuse), ("lose", lose)):
-            if not 0 <= share <= 1:
-                raise InvalidValue(f"{name}={share} is out of range: use 0 to 1")
+            bounds.number(name, share, 0, 1)
         super().__init__(_Faulty(bus._transport, self))
         self.refuse, self.lose = refuse, lose
         self.refused = self.lost = 0

@@ -13,7 +13,7 @@ from typing import Any
 import redis.exceptions as faults
 
 from .addresses import Address
-from .errors import EngineError, Unavailable, UnknownOutcome, VersionFence, from_reply
+from .errors import EngineError, InvalidValue, Unavailable, UnknownOutcome, VersionFence, from_reply
 from .keyspace import VERSION_KEY, WIRE_VERSION
 
 # Error replies of a server that did nothing and may do it later, or elsewhere. A write inside a script meets them at
@@ -63,6 +63,10 @@ async def translated(call: Awaitable[Any]) -> Any:  # a reply has no narrower ty
         raise Loading(f"LOADING {error}") from error
     except (faults.ConnectionError, faults.TimeoutError) as error:
         raise UnknownOutcome(f"no answer: {error}") from error
+    except (faults.DataError, UnicodeEncodeError) as error:  # of the packing, before anything leaves
+        raise InvalidValue(
+            f"an argument cannot be sent: {error}: use str that UTF-8 has, bytes, int or float"
+        ) from None
     except faults.RedisError as error:
         raise as_error(error) from error
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -112,20 +113,20 @@ async def test_without_policies_nothing_is_sent(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "window",
     [
-        MaxLen(-1),
-        MaxAge(-1),
-        MaxAge(10**18),
-        MinId(-5),
-        MinId(ids.BrandedId("EVTnope")),
-        MinId(ids.derive("JOB", "x")),
-        MinId(datetime(2026, 1, 1)),
-        None,
-        "maxlen",
+        lambda: MaxLen(-1),
+        lambda: MaxAge(-1),
+        lambda: MaxAge(10**18),
+        lambda: MinId(-5),
+        lambda: MinId(ids.BrandedId("EVTnope")),
+        lambda: MinId(ids.derive("JOB", "x")),
+        lambda: MinId(datetime(2026, 1, 1)),
+        lambda: None,
+        lambda: "maxlen",
     ],
 )
-def test_a_malformed_window_is_refused_when_it_is_given(window: Any) -> None:
+def test_a_malformed_window_is_refused_when_it_is_given(window: Callable[[], Any]) -> None:
     with pytest.raises(InvalidInput):
-        RetentionPolicy("q", "s", window)
+        RetentionPolicy("q", "s", window())
 
 
 def test_a_bad_name_or_beat_is_refused() -> None:

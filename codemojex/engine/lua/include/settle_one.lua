@@ -32,6 +32,13 @@ local function settle_rest(P, b)
   release_many(P, b.names, b.seats)
 end
 
+-- When a wait is over; nil for what is no wait. A peer may send anything and a row may hold anything, NaN too.
+local LAST_MS = 4102444800000
+local function due_at(now, ms, at)
+  local due = tonumber(at) or now + (tonumber(ms) or -1)
+  return (at or due >= now) and due >= 0 and due <= LAST_MS and due or nil
+end
+
 local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
   local id, token, kind = item[1], item[2], item[3]
   local row = P .. 'job:' .. id
@@ -44,23 +51,27 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
   local failure, reply = run_effect(item)
   if failure then return 'effect_failed', failure end
 
-  local due, error_text
+  local due, rest, error_text, failures
   if kind == 'retry' then
-    local failures, cap, pause = unpack(redis.call('HMGET', row, 'failures', 'max_attempts', 'backoff'))
-    failures = (tonumber(failures) or 0) + 1
-    redis.call('HSET', row, 'failures', failures, 'last_error', item[4])
+    local charged, cap, pause = unpack(redis.call('HMGET', row, 'failures', 'max_attempts', 'backoff'))
+    failures = (tonumber(charged) or 0) + 1
     if failures >= (tonumber(cap) or max_attempts) then
-      error_text = item[4]
+      error_text = tostring(item[4])
     else
-      due = now + (item[5] or backoff_ms(pause or backoff, failures, item[6]))
+      due = due_at(now, item[5] or backoff_ms(pause or backoff, failures, item[6]))
     end
   elseif kind == 'delay' then
-    due = item[5] or now + item[4]
+    due = due_at(now, item[4], item[5])
   elseif kind == 'discard' then
-    error_text = item[4]
-  elseif kind == 'park' and not g then
-    due = now + item[4]
+    error_text = tostring(item[4])
+  elseif kind == 'park' then
+    rest = due_at(now, item[4])
+    due = not g and rest
   end
+  if not (due or rest or error_text) and (failures or kind == 'delay' or kind == 'park') then
+    return 'effect_failed', 'ERR the wait of ' .. kind .. ' is no number of ms in range'
+  end
+  if failures then redis.call('HSET', row, 'failures', failures, 'last_error', tostring(item[4])) end
   local after = kind == 'complete' and 'completed' or error_text and 'dead' or due and 'scheduled' or 'pending'
   local link = parent and after == 'completed' and flow_link(P, id, parent)
   local dedup = dedup_ms and redis.call('HGET', row, 'dedup')
@@ -76,7 +87,7 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
   end
   leave(P, id, state, g, b)
   if kind == 'park' and g then
-    redis.call('ZADD', P .. 'resting', 'GT', now + item[4], g)
+    redis.call('ZADD', P .. 'resting', 'GT', string.format('%.0f', rest), g)
     redis.call('LREM', P .. 'ring', -1, g) -- it was served a moment ago: the search starts at the tail
   end
   if after == 'dead' then
