@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import cast
 
+from . import bounds
 from .backoff import Backoff, Exponential
-from .claims import MAX_CLAIM
+from .claims import MAX_CLAIM, MAX_LEASE_MS
 from .connector import Connector
 from .effects import EffectBody
 from .errors import InvalidValue
@@ -44,6 +45,7 @@ class BatchOptions:
     timeout_ms: int = 1_000
     lease_ms: int = 30_000
     grace_ms: int = 10_000
+    unwind_ms: int = 3_000
     max_attempts: int = 5
     max_stalled: int = 3
     backoff: Backoff = field(default_factory=Exponential)
@@ -54,13 +56,9 @@ class BatchOptions:
     hear_cancels: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("min_size", "max_size", "timeout_ms"):
-            if getattr(self, name) < 1:
-                raise InvalidValue(f"batch option {name} must be at least 1, not {getattr(self, name)}")
-        if not self.min_size <= self.max_size <= MAX_CLAIM:
-            raise InvalidValue(
-                f"batch option max_size={self.max_size} is out of range: use min_size ({self.min_size}) to {MAX_CLAIM}"
-            )
+        bounds.integer("batch option min_size", self.min_size, 1, MAX_CLAIM)
+        bounds.integer("batch option max_size", self.max_size, self.min_size, MAX_CLAIM, " (from min_size on)")
+        bounds.integer("batch option timeout_ms", self.timeout_ms, 1, MAX_LEASE_MS)
         self.worker()
 
     def worker(self) -> WorkerOptions:
@@ -168,7 +166,7 @@ def partition(ids: Iterable[str], verdicts: Mapping[str, End]) -> Partition:
 
 
 def _part(outcome: Outcome | None, verdict: SettleVerdict | None) -> str:
-    match outcome or Complete(), verdict:
+    match Complete() if outcome is None else outcome, verdict:
         case Complete(), Settled(state="completed"):
             return "completed"
         case Delay(), Settled(state="scheduled"):

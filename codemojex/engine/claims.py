@@ -23,6 +23,7 @@ MAX_BYTES = 512 * 1024 * 1024
 
 Mode = Literal["all", "flat", "lane", "whole"]
 _FIELDS = 7
+_MAX_DIGITS = 15  # of a number in a row; all of them are exact in Lua
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +32,15 @@ class Claimed:
 
     `limited_ms`: the queue's budget is spent, it has a unit again in so many ms (0: it is not the reason).
     `next_due_ms`: so many ms until the next scheduled job or resting lane (None: nothing waits for a time, or the
-    claim was filled and did not look). `paused`: the whole queue is.
+    claim was filled and did not look). `paused`: the whole queue is. `unreadable`: jobs among them with a number in
+    their row that is none; it counts as absent.
     """
 
     jobs: Sequence[Job] = ()
     limited_ms: int = 0
     next_due_ms: int | None = None
     paused: bool = False
+    unreadable: Sequence[str] = ()
 
 
 async def claim_many(
@@ -79,20 +82,39 @@ def check_lease(lease_ms: int) -> None:
 
 
 def claimed(queue: str, now: int, lease_ms: int, reply: list[Any]) -> Claimed:
-    """Read the flat reply of the fragment `claim`; its values are ints and bytes by position."""
+    """Read the flat reply of the fragment `claim`; its values are ints and bytes by position.
+
+    All these jobs are in flight by now, so a row that cannot be read must not cost the others their claim.
+    """
     until = now + lease_ms
-    jobs = [
-        Job(
-            id=reply[i].decode(),
-            payload=reply[i + 1],
-            token=reply[i + 2].decode(),
-            lane=reply[i + 3].decode() or None,
-            failures=int(reply[i + 4]),
-            stalled=int(reply[i + 5]),
-            queue=queue,
-            lease_until_ms=until,
-            timeout_ms=int(reply[i + 6]) if reply[i + 6] else None,
+    jobs: list[Job] = []
+    unreadable: list[str] = []
+    for i in range(3, len(reply), _FIELDS):
+        job_id, payload, token, lane, *counts, limit = reply[i : i + _FIELDS]
+        failures, stalled = (_number(text) for text in counts)
+        timeout_ms = _number(limit)
+        jobs.append(
+            Job(
+                id=_text(job_id),
+                payload=payload,
+                token=_text(token),
+                lane=_text(lane) or None,
+                failures=failures or 0,
+                stalled=stalled or 0,
+                queue=queue,
+                lease_until_ms=until,
+                timeout_ms=timeout_ms,
+            )
         )
-        for i in range(3, len(reply), _FIELDS)
-    ]
-    return Claimed(jobs, reply[0], reply[1] if reply[1] >= 0 else None, reply[2] == 1)
+        if failures is None or stalled is None or (limit and timeout_ms is None):
+            unreadable.append(jobs[-1].id)
+    return Claimed(jobs, reply[0], reply[1] if reply[1] >= 0 else None, reply[2] == 1, unreadable)
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="replace")
+
+
+def _number(text: bytes) -> int | None:
+    """The whole number that `text` is; None for anything else."""
+    return int(text) if text.isdigit() and len(text) <= _MAX_DIGITS else None

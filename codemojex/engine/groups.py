@@ -15,16 +15,19 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from . import bounds, keyspace
 from .connector import Connector
+from .error_text import CANCELLED, describe, plain
 from .errors import ConnectionFault, EngineError, InvalidValue
 from .group_entries import Entries, read_quarantine
 from .observing import Observe, ignore
 from .records import Record
+from .waiting import interrupted
 
 __all__ = ["GroupOptions", "GroupReader", "Handler", "TryLater", "read_quarantine"]
 Handler = Callable[[list[Record]], Awaitable[Collection[str] | None]]
 
-_MAX_ERROR = 2_000
+_MOST = 30 * 86_400_000  # of every option: as ms, thirty days
 _MAX_PAUSE_MS = 5_000
 _GROUP_GONE = ("NOGROUP", "UNBLOCKED")
 _HOPELESS = ("WRONGTYPE", "NOPERM")
@@ -56,22 +59,19 @@ class GroupOptions:
     quarantine_len: int = 1_000
 
     def __post_init__(self) -> None:
-        if self.start not in ("head", "new"):
-            raise InvalidValue(f"start {self.start!r} is unknown: use 'head' or 'new'")
+        bounds.choice("start", self.start, "head", "new")
         for name in self.__slots__:
-            value = getattr(self, name)
-            if name != "start" and value < 1:
-                raise InvalidValue(f"{name} {value} is out of range: it must be at least 1")
-        if self.batch > 1_000:
-            raise InvalidValue(f"batch {self.batch} is out of range: it must lie in 1..1000")
+            if name != "start":
+                bounds.integer(name, getattr(self, name), 1, 1_000 if name == "batch" else _MOST)
 
 
 class GroupReader:
     """One consumer of a group. `consumer` must be unique among living readers; a restarted one may keep its name.
 
     `handler` gets a list of records and returns None when all are done, or the ids of those that failed (a mapping
-    may add their error texts). What it raises fails the whole list, except `TryLater` and connection faults, which
-    charge nothing. `observe(event, data)` hears of everything that an operator wants to see.
+    may add their error texts). What it raises fails the whole list, as does an answer that names anything else; only
+    `TryLater` and connection faults charge nothing. `observe(event, data)` hears of everything that an operator wants
+    to see.
     """
 
     def __init__(  # noqa: PLR0917  # the five names say which entries, the sixth what to do with them
@@ -86,6 +86,8 @@ class GroupReader:
         options: GroupOptions | None = None,
         observe: Observe | None = None,
     ) -> None:
+        keyspace.group_name("group", group)
+        keyspace.group_name("consumer", consumer)
         self._options = options or GroupOptions()
         self._entries = Entries(bus, queue, stream, group, consumer, batch=self._options.batch)
         self._group = group
@@ -114,20 +116,21 @@ class GroupReader:
                 await self._turn()
                 faults = 0
             except (EngineError, TryLater) as error:
-                if str(error).startswith(_HOPELESS):
+                text = plain(error)
+                if text.startswith(_HOPELESS):
                     raise
                 fresh = True
-                if str(error).startswith(_GROUP_GONE):
-                    self._tell("recreated", error=str(error))
+                if text.startswith(_GROUP_GONE):
+                    self._tell("recreated", error=text)
                     continue
                 faults += 1
-                self._tell("later" if isinstance(error, TryLater) else "fault", error=str(error))
+                self._tell("later" if isinstance(error, TryLater) else "fault", error=text)
                 cap_ms = min(self._options.retry_base_ms * 2 ** min(faults - 1, 20), _MAX_PAUSE_MS)
                 await self._until_stop(asyncio.sleep(random.uniform(0.5, 1.0) * cap_ms / 1000))
         try:
             await self._whole_backlog(untried_only=True)  # what an abandoned wait may have handed out
         except (EngineError, TryLater) as error:
-            self._tell("fault", error=str(error))
+            self._tell("fault", error=plain(error))
 
     async def _turn(self) -> None:
         if time.monotonic() >= self._retry_at:
@@ -202,7 +205,7 @@ class GroupReader:
             await self._entries.uncharge(records)
             raise
         except Exception as error:  # whatever a handler raises is the entries' failure
-            failed = dict.fromkeys((r.id for r in records), f"{type(error).__name__}: {error}"[:_MAX_ERROR])
+            failed = dict.fromkeys((r.id for r in records), describe(error))
         done = [r for r in records if r.id not in failed]
         if done:
             await self._entries.acknowledge(done)
@@ -218,23 +221,28 @@ class GroupReader:
 
     async def _call(self, records: list[Record]) -> Mapping[str, str]:
         """The handler's answer as error texts by id, while the entries are kept from being taken over."""
-        problem: BaseException | None = None
-        answer: Collection[str] | None = None
+        problem: Exception | None = None
+        answer: object = None
         async with asyncio.TaskGroup() as tasks:
             keeper = tasks.create_task(self._keep([r.stream_id for r in records]))
+            limit = asyncio.timeout(self._options.handler_timeout_ms / 1000)
             try:
-                async with asyncio.timeout(self._options.handler_timeout_ms / 1000):
+                async with limit:
                     answer = await self._handler(records)
+            except asyncio.CancelledError:
+                if interrupted():
+                    raise
+                problem = RuntimeError(CANCELLED)
+            except TimeoutError as error:
+                expired = TimeoutError(f"timed out after {self._options.handler_timeout_ms} ms")
+                problem = expired if limit.expired() else error
             except Exception as error:
                 problem = error
             finally:
                 keeper.cancel()
         if problem is not None:
             raise problem
-        if isinstance(answer, Mapping):
-            texts = cast(Mapping[str, object], answer)
-            return {entry_id: str(text)[:_MAX_ERROR] for entry_id, text in texts.items()}
-        return dict.fromkeys(answer or (), "the handler reported a failure")
+        return _failures(answer, {record.id for record in records})
 
     async def _keep(self, stream_ids: list[str]) -> None:
         while True:
@@ -271,3 +279,21 @@ class GroupReader:
 
     def _tell(self, event: str, **data: object) -> None:
         self._observe(f"group.{event}", {"stream": self._entries.key, "group": self._group, **data})
+
+
+def _failures(answer: object, known: Collection[str]) -> Mapping[str, str]:
+    """The error texts by id that a handler reported. Raises InvalidValue for an answer that does not name its records:
+    what failed is unknown then, so nothing of it may be acknowledged."""
+    if answer is None:
+        return {}
+    if not isinstance(answer, Collection) or isinstance(answer, str | bytes):
+        raise InvalidValue(f"the handler answered {plain(answer)[:80]}: return None, or the ids of failed records")
+    ids = cast("Collection[object]", answer)
+    for given in ids:
+        if given not in known:
+            raise InvalidValue(
+                f"the handler reported {plain(given)[:80]}, which is no id of its records: use record.id"
+            )
+    if isinstance(ids, Mapping):
+        return {str(given): plain(text) for given, text in cast("Mapping[object, object]", ids).items()}
+    return {str(given): "the handler reported a failure" for given in ids}

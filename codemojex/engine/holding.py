@@ -2,7 +2,8 @@
 
 All leases are renewed together at a third of their length. A handler that lost the lease of every job it works on is
 told, and its late result goes nowhere. One that was asked to end is told too, and its job dies unless it answers in
-time. One bad job never stops anything: what a handler raises is the failure of its jobs.
+time. One bad job never stops anything: what a handler raises is the failure of its jobs, what is no outcome that of
+its job.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 from . import cancel, events, settlement
 from .connector import Connector
 from .effects import EffectBody
+from .error_text import CANCELLED, describe, plain
 from .errors import ConnectionFault, InvalidValue, ServerError, WorkCancelled
 from .jobs import Job
 from .middleware import Work
 from .observing import Observe
 from .outcome import Complete, Discard, GiveBack, Outcome, Retry
-from .settling import MAX_ERROR_TEXT
+from .waiting import interrupted
 
 Finish = Callable[[str, str, Outcome], None]
 
@@ -67,6 +70,9 @@ class Hands:
         self._finish = finish
         self._changed = changed
         self._held: dict[tuple[str, str], _Held] = {}  # by job and token
+        self._tasks: set[asyncio.Task[None]] = set()  # those of an abandoned handler too
+        self._broken = asyncio.Event()
+        self._fault: BaseException | None = None
 
     def __len__(self) -> int:
         return len(self._held)
@@ -82,12 +88,15 @@ class Hands:
             entry = _Held(job)
             self._held[entry.key] = entry
 
-    def start(self, handlers: asyncio.TaskGroup, size: int) -> None:
+    def start(self, size: int) -> None:
         """Hand all waiting jobs over, `size` in each call of the handler."""
         entries = self._without_handler()
         for i in range(0, len(entries), size):
             part = entries[i : i + size]
-            task = handlers.create_task(self._handle(part))
+            # Not in a TaskGroup: it would wait for ever for a handler that does not end. `watch` hears of a fault.
+            task = asyncio.get_running_loop().create_task(self._handle(part))
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
             for entry in part:
                 entry.task = task
 
@@ -97,10 +106,28 @@ class Hands:
             self._end(entry, GiveBack())
 
     def interrupt(self, why: str) -> None:
-        """Cancel every handler: their jobs go back as if never claimed."""
+        """Cancel every handler. Its jobs go back as if never claimed, unless it catches that and answers for them."""
+        for task in {entry.task for entry in self._held.values() if entry.task}:
+            task.cancel(why)
+
+    def abandon(self) -> None:
+        """Give back what handlers do not let go: nothing renews it, and what they still answer goes nowhere."""
         for entry in list(self._held.values()):
-            if entry.task:
-                entry.task.cancel(why)
+            self._observe("worker.abandoned", {"queue": self._queue, "job": entry.job.id})
+            self._end(entry, _interrupted(entry))
+
+    async def drop(self, within_s: float) -> None:
+        """Cancel every task and wait for their ends, for so long at most; nothing is given back."""
+        for task in self._tasks:
+            task.cancel("the worker was cancelled")
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=within_s)
+
+    async def watch(self) -> None:
+        """Wait until cancelled; raise what ended a task that was not its handler's failure, such as an observer's."""
+        await self._broken.wait()
+        assert self._fault is not None
+        raise self._fault
 
     async def renew(self) -> None:
         """Renew all leases until cancelled."""
@@ -117,7 +144,7 @@ class Hands:
             try:
                 renewed = await settlement.renew_many(self._bus, self._queue, held, self._lease_ms)
             except (ConnectionFault, ServerError) as error:
-                self._observe("worker.fault", {"queue": self._queue, "error": str(error)})
+                self._observe("worker.fault", {"queue": self._queue, "error": describe(error)})
                 continue
             for key in held:
                 entry = self._held.get(key)
@@ -136,27 +163,71 @@ class Hands:
 
     async def _handle(self, entries: list[_Held]) -> None:
         jobs = [entry.job for entry in entries]
-        outcomes: Sequence[Outcome | None]
+        outcomes: Sequence[Outcome]
         cancel.hold({entry.key: entry.cancel for entry in entries})
         try:
-            async with asyncio.timeout(_timeout_s(jobs)):
-                outcomes = await self._work(jobs)
-            if len(outcomes) != len(jobs):
-                raise InvalidValue(f"the handler answered {len(outcomes)} outcomes for {len(jobs)} jobs")
-            for outcome in outcomes:
-                settlement.check(self._queue, outcome or Complete(), self._effects)
+            answered = await self._answer(jobs)
+            outcomes = [self._sound(job, outcome) for job, outcome in zip(jobs, answered, strict=True)]
         except asyncio.CancelledError:
             outcomes = [_interrupted(entry) for entry in entries]
         except WorkCancelled as error:  # the raising form of a token's check
-            outcomes = [_interrupted(entry, str(error)) for entry in entries]
+            outcomes = [_interrupted(entry, plain(error)) for entry in entries]
         except Exception as error:  # its row keeps the error
-            self._observe("worker.failed", {"queue": self._queue, "jobs": [job.id for job in jobs], "error": error})
-            outcomes = [Retry(f"{type(error).__name__}: {error}"[:MAX_ERROR_TEXT])] * len(jobs)
+            outcomes = [self._failed(jobs, error)] * len(jobs)
         for entry, outcome in zip(entries, outcomes, strict=True):
-            self._end(entry, outcome or Complete())
+            self._end(entry, outcome)
+
+    async def _answer(self, jobs: list[Job]) -> Sequence[object]:
+        """What the handler answers for each of its jobs, within their time limit."""
+        limit_ms = min((job.timeout_ms for job in jobs if job.timeout_ms), default=None)
+        limit = asyncio.timeout(limit_ms and limit_ms / 1000)
+        answered: object = None
+        try:
+            async with limit:
+                answered = cast("object", await self._work(jobs))  # foreign code may answer anything
+        except asyncio.CancelledError:
+            if interrupted():
+                raise
+            raise RuntimeError(CANCELLED) from None
+        except TimeoutError:
+            if limit.expired():
+                raise TimeoutError(f"timed out after {limit_ms} ms") from None
+            raise
+        if not isinstance(answered, Sequence) or isinstance(answered, str | bytes):
+            raise InvalidValue(f"the handler, or a middleware, answered no list of outcomes: {plain(answered)[:80]}")
+        outcomes = cast("Sequence[object]", answered)
+        if len(outcomes) != len(jobs):
+            raise InvalidValue(f"the handler, or a middleware, answered {len(outcomes)} outcomes for {len(jobs)} jobs")
+        return outcomes
+
+    def _sound(self, job: Job, answered: object) -> Outcome:
+        """The outcome that the handler answered for `job`; a failure when it is none, or none that can be sent."""
+        outcome = cast("Outcome", Complete() if answered is None else answered)
+        try:
+            if isinstance(outcome, Retry | Discard):
+                outcome = replace(outcome, error=plain(outcome.error))
+            settlement.check(self._queue, outcome, self._effects)
+        except Exception as error:  # an outcome may run foreign code when it is looked at
+            return self._failed([job], error)
+        return outcome
+
+    def _failed(self, jobs: list[Job], error: BaseException) -> Retry:
+        text = describe(error)
+        self._observe("worker.failed", {"queue": self._queue, "jobs": [job.id for job in jobs], "error": text})
+        return Retry(text)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():  # before it began
+            for entry in [entry for entry in self._held.values() if entry.task is task]:
+                self._end(entry, _interrupted(entry))
+        elif error := task.exception():
+            self._fault = error
+            self._broken.set()
 
     def _end(self, entry: _Held, outcome: Outcome) -> None:
-        self._held.pop(entry.key, None)
+        if self._held.pop(entry.key, None) is None:
+            return  # it was abandoned
         if not entry.lost:
             self._finish(entry.job.id, entry.job.token, outcome)
         self._changed.set()
@@ -189,9 +260,3 @@ def _interrupted(entry: _Held, reason: str | None = None) -> Outcome:
     """What a cancelled handler leaves: a cancelled job dies, any other goes back as if never claimed."""
     reason = entry.cancel.check() or reason
     return GiveBack() if reason is None else Discard(f"cancelled: {reason}")
-
-
-def _timeout_s(jobs: Sequence[Job]) -> float | None:
-    """The shortest time limit among the jobs of one call."""
-    limits = [job.timeout_ms for job in jobs if job.timeout_ms]
-    return min(limits) / 1000 if limits else None

@@ -1,7 +1,8 @@
 """What a worker finished, on its way to the server: kept until it is answered, sent together, told to listeners.
 
 A lost answer puts it back: the fence makes a second try harmless. A server without memory is asked again after a
-pause. What else cannot be settled stays in flight: its lease lapses, and recoveries are capped.
+pause. What cannot be sent together is sent one by one, so that a bad one does not hold the others back. What else
+cannot be settled stays in flight: its lease lapses, and recoveries are capped.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from . import events, settlement
 from .claims import Claimed
 from .connector import Connector
 from .effects import EffectBody
-from .errors import ConnectionFault, ServerError
+from .error_text import describe
+from .errors import ConnectionFault, ServerError, VersionFence
 from .observing import Observe
 from .outcome import Complete, Delay, Discard, Outcome, Retry
 from .settlement import EffectFailure, Policy, Settled, Settlement, SettleVerdict
@@ -67,9 +69,13 @@ class Settler:
             verdicts, claimed = await settlement.settle_and_claim(
                 self._bus, self._queue, batch, free, lease_ms, effects=self._effects, policy=self._policy
             )
-        except BaseException:
-            self._finished = batch + self._finished
-            raise
+        except BaseException as error:
+            if not batch or not _unsendable(error):
+                self._finished = batch + self._finished
+                raise
+            await self._settle_each(batch, error)
+            _, claimed = await settlement.settle_and_claim(self._bus, self._queue, (), free, lease_ms)
+            return claimed
         self._answered(batch, verdicts)
         return claimed
 
@@ -81,27 +87,52 @@ class Settler:
         try:
             await events.publish_many(self._bus, self._queue, texts)
         except (ConnectionFault, ServerError) as error:
-            self._observe("worker.fault", {"queue": self._queue, "error": str(error)})
+            self._observe("worker.fault", {"queue": self._queue, "error": describe(error)})
 
     async def flush(self, deadline: float) -> None:
         """Send what is finished, again after faults until `deadline`; then the leases lapse and others recover."""
         faults = 0
+        self._finished, self._held = self._held + self._finished, []
         while self._finished:
             batch, self._finished = self._finished, []
             try:
-                verdicts = await settlement.settle_many(
-                    self._bus, self._queue, batch, effects=self._effects, policy=self._policy
-                )
-                self._answered(batch, verdicts)
+                await self._settle(batch)
                 await self.publish()
             except (ConnectionFault, ServerError) as error:
-                self._finished = batch + self._finished
                 faults += 1
-                self._observe("worker.fault", {"queue": self._queue, "error": str(error)})
+                self._observe("worker.fault", {"queue": self._queue, "error": describe(error)})
                 pause_s = reconnect_s(faults)
                 if time.monotonic() + pause_s > deadline:
                     return
                 await asyncio.sleep(pause_s)
+
+    async def _settle(self, batch: list[Settlement]) -> None:
+        try:
+            verdicts = await settlement.settle_many(
+                self._bus, self._queue, batch, effects=self._effects, policy=self._policy
+            )
+        except BaseException as error:
+            if not _unsendable(error):
+                self._finished = batch + self._finished
+                raise
+            await self._settle_each(batch, error)
+        else:
+            self._answered(batch, verdicts)
+
+    async def _settle_each(self, batch: list[Settlement], error: BaseException) -> None:
+        """Send one by one what `error` kept from being sent together; who is to blame for it fails its job."""
+        if len(batch) > 1:
+            for i, item in enumerate(batch):
+                try:
+                    await self._settle([item])
+                except BaseException:
+                    self._finished += batch[i + 1 :]
+                    raise
+            return
+        (item,), text = batch, describe(error)
+        self._observe("worker.failed", {"queue": self._queue, "jobs": [item.job_id], "error": text})
+        if not isinstance(item.outcome, Retry):  # of a Retry nothing is left to try: its lease lapses
+            self.add(item.job_id, item.token, Retry(text))
 
     def _answered(self, batch: Sequence[Settlement], verdicts: Sequence[SettleVerdict]) -> None:
         for item, verdict in zip(batch, verdicts, strict=True):
@@ -115,6 +146,11 @@ class Settler:
                 self._held.append(item)
             elif isinstance(verdict, EffectFailure) and isinstance(item.outcome, Complete):
                 self.add(item.job_id, item.token, Retry(f"effect failed: {verdict.reason}"))
+
+
+def _unsendable(error: BaseException) -> bool:
+    """Whether what was to be sent is to blame, and neither the connection nor the server nor the caller's end."""
+    return isinstance(error, Exception) and not isinstance(error, ConnectionFault | ServerError | VersionFence)
 
 
 def _event(item: Settlement, verdict: Settled) -> Sequence[bytes]:

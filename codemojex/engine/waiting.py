@@ -1,6 +1,6 @@
 """Waiting with a deadline, and how long to wait before a lost server is tried again.
 
-Loops of the engine never sleep where they can wait for an event; these two functions are what they wait with.
+Loops of the engine never sleep where they can wait for an event; the functions here are what they wait with.
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ async def wait(event: asyncio.Event, timeout_s: float) -> bool:
     except TimeoutError:
         pass
     return event.is_set()
+
+
+def interrupted() -> bool:
+    """Whether the present task was cancelled; if not, a CancelledError comes from something that it waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def reconnect_s(failures: int) -> float:

@@ -12,11 +12,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from . import keyspace
-from .backoff import Backoff, Exponential
-from .claims import MAX_CLAIM
+from . import bounds, keyspace
+from .backoff import Backoff, Exponential, Fixed
+from .claims import MAX_CLAIM, MAX_LEASE_MS
 from .connector import Connector
 from .effects import EffectBody
+from .error_text import describe
 from .errors import ConnectionFault, InvalidValue, ServerError, VersionFence
 from .holding import Hands
 from .jobs import Job
@@ -30,6 +31,16 @@ from .shaping import Shaper
 from .waiting import reconnect_s, wait
 
 _FULL_PAUSE_MS = 500  # until a server without memory is asked again
+_RANGES = {
+    "concurrency": (1, 10_000),
+    "lease_ms": (1, MAX_LEASE_MS),
+    "grace_ms": (0, MAX_LEASE_MS),
+    "unwind_ms": (0, MAX_LEASE_MS),
+    "max_attempts": (1, bounds.MAX_ATTEMPTS),
+    "max_stalled": (1, bounds.MAX_ATTEMPTS),
+    "beat_ms": (1, 3_600_000),
+    "silent_ms": (50, MAX_LEASE_MS),
+}
 _SPARE_S = 1.0  # beyond the grace, for the last settlements
 Handler = Callable[[Job], Awaitable[Outcome | None]]
 BatchHandler = Callable[[list[Job]], Awaitable[Sequence[Outcome | None]]]
@@ -39,8 +50,9 @@ BatchHandler = Callable[[list[Job]], Awaitable[Sequence[Outcome | None]]]
 class WorkerOptions:
     """How one worker works.
 
-    `concurrency` jobs at a time; leases of `lease_ms`, renewed at a third; `grace_ms` to finish at a stop; a failed
-    job is tried `max_attempts` times, `backoff` apart, unless its row says otherwise; an idle worker looks again
+    `concurrency` jobs at a time; leases of `lease_ms`, renewed at a third; `grace_ms` to finish at a stop, and then
+    `unwind_ms` for cancelled handlers to tidy up, before what they hold is given back without them; a failed job is
+    tried `max_attempts` times, `backoff` apart, unless its row says otherwise; an idle worker looks again
     after `beat_ms` at the latest; one whose claims get no answer for `silent_ms` drops its sockets and finds the server
     anew. With `pump` it promotes and recovers as well; with `publish` it tells listeners what became of each job; with
     `hear_cancels` it listens for requests to cancel (otherwise it sees them when it renews the lease).
@@ -49,6 +61,7 @@ class WorkerOptions:
     concurrency: int = 16
     lease_ms: int = 30_000
     grace_ms: int = 10_000
+    unwind_ms: int = 3_000
     max_attempts: int = 5
     max_stalled: int = 3
     backoff: Backoff = field(default_factory=Exponential)
@@ -59,11 +72,11 @@ class WorkerOptions:
     hear_cancels: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "lease_ms", "max_attempts", "max_stalled", "beat_ms", "silent_ms"):
-            if getattr(self, name) < 1:
-                raise InvalidValue(f"worker option {name} must be at least 1, not {getattr(self, name)}")
-        if self.grace_ms < 0:
-            raise InvalidValue(f"worker option grace_ms must not be negative, not {self.grace_ms}")
+        for name, (low, high) in _RANGES.items():
+            bounds.integer(f"worker option {name}", getattr(self, name), low, high)
+        bounds.one_of("worker option backoff", self.backoff, Fixed, Exponential)
+        for name in ("pump", "publish", "hear_cancels"):
+            bounds.flag(f"worker option {name}", getattr(self, name))
 
 
 class Worker:
@@ -122,31 +135,39 @@ class Worker:
         self._changed.set()
 
     async def run(self) -> None:
-        """Work until `stop`. Cancelling `run` ends at once: leases lapse and others recover the jobs."""
+        """Work until `stop`. Cancelling `run` cancels the handlers: leases lapse and others recover the jobs.
+
+        After `stop` it takes `grace_ms` and `unwind_ms` at the most, and the time limit of the connection more when
+        the server does not answer.
+        """
         began = time.monotonic()
         self._observe("worker.started", {"queue": self._queue, "concurrency": self._options.concurrency})
         pump = Pump(self._bus, self._queue, max_stalled=self._options.max_stalled, observe=self._observe)
         async with asyncio.TaskGroup() as tasks:
-            background = [tasks.create_task(self._hands.renew()), tasks.create_task(self._listen())]
+            hands = self._hands
+            background = [tasks.create_task(part) for part in (hands.renew(), hands.watch(), self._listen())]
             if self._options.pump:
                 background.append(tasks.create_task(pump.run()))
             if self._options.hear_cancels:
-                background.append(tasks.create_task(self._hands.hear_cancels()))
-            async with asyncio.TaskGroup() as handlers:
-                await self._work(handlers)
+                background.append(tasks.create_task(hands.hear_cancels()))
+            try:
+                await self._work()
                 await self._finish()
+            except BaseException:
+                await hands.drop(self._options.unwind_ms / 1000)
+                raise
             for task in background:
                 task.cancel()
         uptime_ms = int((time.monotonic() - began) * 1000)
         self._observe("worker.stopped", {"queue": self._queue, "uptime_ms": uptime_ms})
 
-    async def _work(self, handlers: asyncio.TaskGroup) -> None:
+    async def _work(self) -> None:
         faults = 0
         silent_s = self._options.silent_ms / 1000
         asked = time.monotonic()  # since when there has been no answer
         while not self._stop.is_set():
             self._changed.clear()
-            batch_ms = self._hand_over(handlers)
+            batch_ms = self._hand_over()
             free = self._free()
             if not free and batch_ms is None and not self._settler.ready and not self._settler.held:
                 await self._changed.wait()
@@ -154,13 +175,13 @@ class Worker:
             asked = asked if faults else time.monotonic()
             try:
                 async with asyncio.timeout(silent_s):
-                    idle_ms = await self._turn(handlers, free)
+                    idle_ms = await self._turn(free)
                 faults = 0
             except VersionFence:
                 raise
             except Exception as error:  # of the connection, of the server, or of what it answered
                 faults += 1
-                self._observe("worker.fault", {"queue": self._queue, "error": str(error) or type(error).__name__})
+                self._observe("worker.fault", {"queue": self._queue, "error": describe(error)})
                 if time.monotonic() - asked >= silent_s:
                     await self._start_anew()
                     asked = time.monotonic()
@@ -171,13 +192,15 @@ class Worker:
                 self._hungry.clear()
             await asyncio.sleep(0)  # settlements of one tick travel together
 
-    async def _turn(self, handlers: asyncio.TaskGroup, free: int) -> float:
+    async def _turn(self, free: int) -> float:
         """Settle what is finished, fill the free slots; how long to park, 0 for not at all."""
         claimed = await self._settler.settle_and_claim(free, self._options.lease_ms)
         if claimed.jobs:
             self._observe("worker.claimed", {"queue": self._queue, "jobs": len(claimed.jobs)})
             self._hands.take(claimed.jobs)
-        batch_ms = self._hand_over(handlers)
+        if claimed.unreadable:
+            self._observe("worker.unreadable", {"queue": self._queue, "jobs": list(claimed.unreadable)})
+        batch_ms = self._hand_over()
         await self._settler.publish()
         waits = [] if batch_ms is None else [batch_ms]
         if self._settler.held:
@@ -190,11 +213,11 @@ class Worker:
             waits += [self._options.beat_ms] + ([] if claimed.next_due_ms is None else [claimed.next_due_ms])
         return min(waits, default=0)
 
-    def _hand_over(self, handlers: asyncio.TaskGroup) -> float | None:
+    def _hand_over(self) -> float | None:
         """Start the handler on what waits for it, if that is a batch by now; else how long it may still wait."""
         now_ms = time.monotonic() * 1000
         if self._shaper is None or self._shaper.size(self._hands.waiting, now_ms):
-            self._hands.start(handlers, self._group)
+            self._hands.start(self._group)
             return None
         return self._shaper.left_ms(now_ms)
 
@@ -211,7 +234,7 @@ class Worker:
             async with asyncio.timeout(_SPARE_S):
                 await self._bus.renew(self._wake_key)
         except (ConnectionFault, ServerError, TimeoutError) as error:
-            self._observe("worker.fault", {"queue": self._queue, "error": str(error)})
+            self._observe("worker.fault", {"queue": self._queue, "error": describe(error)})
 
     async def _listen(self) -> None:
         """Turn wake tokens into `changed` while the worker is hungry; hand on a token that came too late."""
@@ -231,19 +254,21 @@ class Worker:
                 await asyncio.sleep(reconnect_s(faults))
 
     async def _finish(self) -> None:
-        """Let handlers end within the grace, then cancel them; settle everything, within the same bound again."""
-        deadline = time.monotonic() + self._options.grace_ms / 1000
+        """Let handlers end within the grace, then cancel them and let them tidy up, then do without them."""
         self._hands.give_back()
+        await self._handlers_end(self._options.grace_ms)
+        self._hands.interrupt("the worker stops")
+        await self._handlers_end(self._options.unwind_ms)
+        self._hands.abandon()
+        await self._settler.flush(time.monotonic() + _SPARE_S)
+
+    async def _handlers_end(self, within_ms: int) -> None:
+        """Wait for the handlers for so long at most, and settle what they finish."""
+        deadline = time.monotonic() + within_ms / 1000
         while self._hands and time.monotonic() < deadline:
             self._changed.clear()
             await self._settler.flush(deadline)
             await wait(self._changed, max(0.0, deadline - time.monotonic()))
-        self._hands.interrupt("the worker stops")
-        for _ in range(100):  # cancelled handlers get a few turns of the loop to unwind
-            if not self._hands:
-                break
-            await asyncio.sleep(0.01)
-        await self._settler.flush(time.monotonic() + _SPARE_S)
 
 
 def _one_by_one(handler: Handler | None) -> BatchHandler:

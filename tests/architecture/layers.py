@@ -54,7 +54,7 @@ LAYERS = {
 
 # Inside the engine a module imports from lines above its own, or from its own line.
 ENGINE_LINES = (
-    "clock ids bounds errors backoff circuit lru recurrence observing",
+    "clock ids bounds errors error_text backoff circuit lru recurrence observing",
     "keyspace families records waiting frames cache_types",
     "scripts addresses routes translation pools connections routing topology round_trips connector",
     "outcome effects retention locks nodes registry second_layer coherence",

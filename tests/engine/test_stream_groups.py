@@ -383,3 +383,65 @@ async def test_what_an_abandoned_wait_was_given_is_handled_before_the_reader_end
         await given.wait()
     assert handler.done == ["a"]
     assert await pending(bus, queue) == 0
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda records: [r.stream_id for r in records],
+        lambda records: [records[0].id, "EVT00000000000"],
+        lambda records: records[0].id,
+        lambda records: False,
+        lambda records: [[records[0].id]],
+    ],
+    ids=["stream ids", "an unknown id", "one id as text", "False", "a list inside"],
+)
+async def test_an_answer_that_does_not_name_its_records_fails_them_all(
+    bus: Connector, queue: str, answer: Callable[[list[Record]], Any]
+) -> None:
+    await put(bus, queue, "a", "b")
+    told: list[tuple[str, dict[str, object]]] = []
+
+    async def handle(records: list[Record]) -> Any:
+        return answer(records) if len(records) == 2 else None
+
+    options = replace(QUICK, retry_base_ms=60_000, retry_cap_ms=60_000)
+    odd = GroupReader(bus, queue, "s", "g", "c1", handle, options=options, observe=lambda *event: told.append(event))
+    async with running(odd):
+        async with asyncio.timeout(10):
+            while len(told) < 2:
+                await asyncio.sleep(0.005)
+        assert await pending(bus, queue) == 2
+    assert [name for name, _ in told[:2]] == ["group.failed"] * 2
+
+
+async def test_a_cancellation_of_the_handlers_own_and_a_timeout_are_failures_that_say_so(
+    bus: Connector, queue: str
+) -> None:
+    await put(bus, queue, "cancelled", "late", "mute")
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    async def answer(records: list[Record]) -> None:
+        match records[0].text("n"):
+            case "cancelled":
+                gone = asyncio.get_running_loop().create_future()
+                gone.cancel()
+                await gone
+            case "late":
+                await asyncio.Event().wait()
+            case _:
+                raise Mute
+
+    handler = Handler(answer)
+    options = replace(QUICK, batch=1, max_deliveries=1, handler_timeout_ms=30)
+    async with running(reader(bus, queue, handler, options=options)):
+        await handler.until(lambda: handler.saw("quarantined") == 3)
+    texts = [str(data["error"]) for name, data in handler.events if name == "group.failed"]
+    assert ["was cancelled" in texts[0], texts[1], "without a text" in texts[2]] == [
+        True,
+        "TimeoutError: timed out after 30 ms",
+        True,
+    ]
