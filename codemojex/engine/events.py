@@ -19,13 +19,14 @@ from typing import Any
 import msgspec
 import redis.exceptions as faults
 
-from . import ids, keyspace
+from . import bounds, ids, keyspace
 from .connector import Connector
 from .errors import ConnectionFault, InvalidName, ServerError, UnknownOutcome
 from .waiting import reconnect_s
 
 UNKNOWN = "unknown"
 _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
+_RULE = "use 1 to 64 of a-z 0-9 _ . - and begin with a letter"
 _SILENCE_S = 15.0  # after so long without a word the connection is asked whether it lives
 _ANSWER_S = 5.0
 
@@ -53,8 +54,11 @@ async def publish_many(bus: Connector, queue: str, texts: list[bytes]) -> None:
 
 def encode(event: str, job_id: str, **data: str) -> bytes:
     """The text of an event: `{"event":"completed","job":"JOB…",…}`, extras in their order."""
-    if not _NAME.fullmatch(event):
-        raise InvalidName("event", event, "use 1 to 64 of a-z 0-9 _ . - and begin with a letter")
+    if not _NAME.fullmatch(bounds.name("event", event, _RULE)):
+        raise InvalidName("event", event, _RULE)
+    for name, value in data.items():
+        bounds.text("the name of an extra", name)
+        bounds.text(f"extra {name!r}", value)
     return msgspec.json.encode({"event": event, "job": ids.require(job_id), **data})
 
 

@@ -140,7 +140,7 @@ def from_stream_id(namespace: str, stream_id: str) -> BrandedId:
 
 def min_for(unix_ms: int) -> int:
     """The smallest snowflake of that millisecond: the lower bound of a half-open range scan."""
-    return (unix_ms - EPOCH_MS) << _TAIL_BITS
+    return (bounds.integer("unix_ms", unix_ms, 0, 1 << 48) - EPOCH_MS) << _TAIL_BITS
 
 
 def placement(value: str) -> int:

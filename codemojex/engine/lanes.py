@@ -22,7 +22,7 @@ _DRAIN = 500
 
 async def enqueue(bus: Connector, queue: str, lane: str, job_id: str, payload: bytes) -> Verdict:
     """Admit a job to a lane at once."""
-    return await admit(bus, queue, NewJob(job_id, payload, lane=lane))
+    return await admit(bus, queue, NewJob(job_id, payload, lane=ids.require(lane)))
 
 
 async def claim(bus: Connector, queue: str, lease_ms: int) -> Job | None:

@@ -47,7 +47,7 @@ class LockPlane:
 
     def __init__(self, bus: Connector, queue: str, lease_ms: int = 30_000) -> None:
         self._bus = bus
-        self._queue = queue
+        self._queue = keyspace.of(queue).queue
         self._lease_ms = _positive("lease_ms", lease_ms)
         self._held: dict[str, str] = {}
         self._stop = asyncio.Event()

@@ -47,7 +47,7 @@ class NodeLease:
         self._bus = bus
         self._lease_ms = lease_ms
         self._rest_ms = rest_ms
-        self._key = key
+        self._key = bounds.text("key", key, 1)
         self._observe = observe or ignore
         self._token = secrets.token_hex(8)
         self._node = -1

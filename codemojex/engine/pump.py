@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-from . import bounds, outbox, recovery, repeat, schedule
+from . import bounds, keyspace, outbox, recovery, repeat, schedule
 from .connector import Connector
 from .errors import ConnectionFault, ServerError
 from .observing import Observe, ignore
@@ -32,7 +32,7 @@ class Pump:
         observe: Observe | None = None,
     ) -> None:
         self._bus = bus
-        self._queue = queue
+        self._queue = keyspace.of(queue).queue
         self._beat_s = self._rest_s = bounds.integer("beat_ms", beat_ms, 1, _LONGEST_BEAT_MS) / 1000
         self._max_stalled = bounds.integer("max_stalled", max_stalled, 1, bounds.MAX_ATTEMPTS)
         self._observe = observe or ignore

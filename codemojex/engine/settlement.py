@@ -103,6 +103,7 @@ async def settle_many(
 
     Raises CrossSlot or InvalidValue before anything is sent.
     """
+    keyspace.of(queue)
     script = ENGINE.script("settle", tuple(effects))
     calls = [_call(queue, items[i : i + CHUNK], effects, policy) for i in range(0, len(items), CHUNK)]
     verdicts: list[SettleVerdict] = []
@@ -144,6 +145,8 @@ async def complete(
     result: bytes | None = None,
 ) -> Settled | Gone:
     """End the job for good; its parent in a flow is given `result`. Raises StaleToken, EffectFailed."""
+    if result is not None:
+        bounds.data("a result", result, MAX_PAYLOAD)
     return await _one(bus, queue, Settlement(job_id, token, Complete(result, effect)), effects)
 
 

@@ -218,6 +218,7 @@ _CALLS: dict[Any, Callable[[Any, str], Awaitable[object]]] = {
     streams.read_since: lambda b, q: streams.read_since(b, q, "s", 0),
     streams.read_window: lambda b, q: streams.read_window(b, q, "s", 0, 1),
 }
+VERBS: tuple[Callable[..., Awaitable[object]], ...] = tuple(_CALLS)
 CALLS = {f"{verb.__module__.rpartition('.')[2]}.{verb.__name__}": call for verb, call in _CALLS.items()}
 
 # Verbs that take a job's id, by a call that hands one in.
