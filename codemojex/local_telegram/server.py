@@ -1,7 +1,7 @@
 """Starts and stops one local Telegram.
 
 `start` returns when the server answers; `stop` saves the state and lets every waiting call go. A second server on
-the same port takes a free one; only loopback addresses are accepted unless remote ones are allowed explicitly.
+the same port takes the next free one; only loopback addresses are accepted unless remote ones are allowed explicitly.
 """
 
 import asyncio
@@ -27,14 +27,16 @@ from codemojex.local_telegram.storage import Storage
 from codemojex.local_telegram.updates import Updates
 from codemojex.local_telegram.world import World
 
+NEXT_PORTS = 20  # tried one after the other when a port is busy, before any free one is taken
 DEFAULT_TOKEN = "4200000001:local-telegram-token-of-nobody-000"  # opens nothing but this loopback server
 
 
 class LocalTelegram:
     """A Telegram for one bot.
 
-    `port` 0 is any free port. `data_file` None forgets everything at stop. `strict` enforces Telegram's sending
-    limits. `allow_remote` permits an address other than loopback: whoever reaches the port is then every person.
+    `port` 0 is any free port; a busy one gives way to the next that is free. `data_file` None forgets everything at
+    stop. `strict` enforces Telegram's sending limits. `allow_remote` permits an address other than loopback: whoever
+    reaches the port is then every person.
     """
 
     def __init__(
@@ -137,12 +139,14 @@ class LocalTelegram:
         )
 
     async def _listen(self, runner: web.AppRunner) -> None:
-        try:
-            await web.TCPSite(runner, self._host, self._port).start()
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE or self._port == 0:
-                raise
-            await web.TCPSite(runner, self._host, 0).start()
+        last = min(self._port + NEXT_PORTS, 65_535)
+        for port in (*range(self._port, last + 1), 0) if self._port else (0,):
+            try:
+                await web.TCPSite(runner, self._host, port).start()
+                return
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE or port == 0:
+                    raise
 
 
 def _is_loopback(host: str) -> bool:

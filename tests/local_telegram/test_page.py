@@ -133,7 +133,7 @@ async def test_commands_and_emojis_can_be_chosen_by_keyboard(page: Page, people:
     await bot.set_my_commands(
         [BotCommand(command="play", description="Play"), BotCommand(command="help", description="?")]
     )
-    await bot.send_message(ada, "palette", reply_markup=keyboard(**{"🥑": "k1", "🦚": "k2"}))
+    await bot.send_message(ada, "🎯 A game\n🎨 🥑🦚🐢", reply_markup=keyboard(**{"✏️ Go": "k1", "✖️": "k2"}))
     mine = column(page, ada)
     await expect(mine.get_by_test_id("inline-button")).to_have_count(2)
     await mine.get_by_test_id("open-emojis").focus()

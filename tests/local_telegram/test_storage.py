@@ -8,6 +8,7 @@ import pytest
 from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup
 
 from codemojex.local_telegram import LocalTelegram
+from codemojex.local_telegram.server import NEXT_PORTS
 from codemojex.local_telegram.storage import SAVE_DELAY_S
 from tests.local_telegram.conftest import bot_for, drain
 from tests.support.telegram import People
@@ -67,6 +68,16 @@ async def test_two_servers_cannot_share_a_file(tmp_path: Path):
     await first.start()
     with pytest.raises(RuntimeError, match="in use by another local Telegram"):
         await LocalTelegram(data_file=tmp_path / "t.json").start()
+    await first.stop()
+
+
+async def test_a_busy_port_gives_way_to_the_next_free_one():
+    first = LocalTelegram()
+    await first.start()
+    second = LocalTelegram(port=first.port)
+    await second.start()
+    assert first.port < second.port <= first.port + NEXT_PORTS
+    await second.stop()
     await first.stop()
 
 

@@ -6,14 +6,17 @@ const DEFAULT = emojisIn(
   "🍎🍋🍇🍓🍉🍒🍕🍩🌮🍪🥕🌶️🐶🐱🦊🐼🐸🐵🐙🦄🐝🦋🐢🐳🚀🚲🚗✈️⚓🎈🎲🎯🎸🎧🎁🏆⚽🏀🎾🎳🔥⚡🌈🌙⭐☀️❄️🌵🌻🍀🌊🌍💎🔑🔔💡🧩🎩👑👻🤖👍👏😀😂😎🤔😱🥳😴❤️",
 );
 const NEAR = 24;
-const MARKS = new Set(emojisIn("🟩🟨⬜⬛🟥🟦🟧🟪✅❌➕➖⌫🗑️🔄⏱️⏳🏁🔒🔓▶️⏹️ℹ️"));
+const MARKS = new Set(emojisIn("🟩🟨⬜⬛🟥🟦🟧🟪✅❌➕➖⌫🗑️🔄⏱️⏳🏁🔒🔓▶️⏹️ℹ️✖️"));
 
-// Emojis of the newest bot messages of the chat come first: in a game they are its palette.
+// Emojis of the newest bot messages of the chat come first: in a game they are its palette. Three or more in a row and
+// buttons of one emoji are what a person chooses from; an emoji alone before a word is decoration.
 export function paletteOf(messages, botId) {
   const found = new Set();
   for (const message of messages.filter((m) => m.from.id === botId).slice(-8).reverse()) {
     const labels = (message.reply_markup?.inline_keyboard ?? []).flat().map((button) => button.text);
-    for (const emoji of emojisIn([...labels, message.text ?? ""].join(" "))) {
+    const keys = labels.filter((label) => emojisIn(label).join("") === label);
+    const rows = (message.text ?? "").split(/\s+/).filter((word) => emojisIn(word).length > 2);
+    for (const emoji of emojisIn([...rows, ...keys].join(" "))) {
       if (!MARKS.has(emoji)) found.add(emoji);
       if (found.size >= NEAR) return [...found];
     }
