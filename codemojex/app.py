@@ -203,6 +203,8 @@ async def _play(settings: Settings, stop: asyncio.Event) -> None:
             await telegram.start()
             stack.push_async_callback(telegram.stop)
             telegram.furnish()
+            if settings.port not in (0, telegram.port):
+                print(f"\n  Port {settings.port} is busy: the page is at {telegram.url}.")
             print(f"\n  codemojex is open: {telegram.url}\n  Games are kept in {directory}. Ctrl-C ends.\n", flush=True)
             account = Account(telegram.token, telegram.url)
             await _serve(settings, ROLES, Place(valkey, database, directory), account, stop)
