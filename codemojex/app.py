@@ -30,7 +30,7 @@ from codemojex.embedded import (
 )
 from codemojex.engine.clock import SystemClock
 from codemojex.engine.connector import Connector
-from codemojex.engine.errors import ConnectionFault, EngineError, InvalidValue
+from codemojex.engine.errors import AccessDenied, ConnectionFault, EngineError, InvalidValue
 from codemojex.engine.near_cache import NearCache
 from codemojex.engine.nodes import NodeLease
 from codemojex.ops import health as probe
@@ -364,6 +364,8 @@ async def _until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) -> 
 def _mendable() -> Generator[None]:
     try:
         yield
+    except AccessDenied as error:
+        raise Fault(f"{error} (CODEMOJEX_VALKEY_URL)") from error
     except ConnectionFault as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise Fault(f"{reason}: check that Valkey runs there, and CODEMOJEX_VALKEY_URL") from error

@@ -24,7 +24,8 @@ from codemojex.play.context import Options, Play
 from codemojex.settings import Settings
 
 _RETENTION_MS = 60_000
-_WARNINGS = (".fault", ".failed", ".lease_lost", ".loop_blocked", ".rebuilt", ".overload")
+_WARNINGS = (".fault", ".failed", ".lease_lost", ".abandoned", ".unreadable", ".loop_blocked", ".rebuilt", ".overload")
+_UNWIND_MS = 300  # for cancelled handlers; the process cancels its parts soon after the grace
 _log = logging.getLogger(__name__)
 
 
@@ -129,6 +130,7 @@ def worker_options(settings: Settings, concurrency: int, max_attempts: int = 5) 
         concurrency=concurrency,
         lease_ms=settings.lease_ms,
         grace_ms=int(settings.grace_s * 1000),
+        unwind_ms=_UNWIND_MS,
         max_attempts=max_attempts,
     )
 

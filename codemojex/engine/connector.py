@@ -46,8 +46,8 @@ class Connector:
         `valkey://host:port/db` (also `redis://`, `rediss://`, `valkeys://`, `unix://`), `cluster://host:port,…` or
         `sentinel://host:port,…/service`; an s behind the last two means TLS. `timeout_s` bounds every command;
         `max_connections` and `max_blocking` bound the two pools of each server, a caller beyond them waits. `observe`
-        hears of sockets and round trips (`connector.…`). Raises Unavailable, VersionFence, or InvalidValue for another
-        kind of URL.
+        hears of sockets and round trips (`connector.…`). Raises Unavailable (AccessDenied for a wrong user or
+        password), VersionFence, or InvalidValue for another kind of URL.
         """
         way = open_transport(place(url), Limits(timeout_s, max_connections, max_blocking, observe or ignore))
         self = cls(Timed(way, observe) if observe else way)

@@ -25,6 +25,7 @@
     │   └── ServerFull          `maxmemory` is reached under noeviction
     ├── ConnectionFault
     │   ├── Unavailable         the command was not sent, or the server cannot take it now
+    │   │   └── AccessDenied    the server refuses the user or the password
     │   └── UnknownOutcome      the command was sent and no answer came: it may have run
     └── VersionFence            another protocol version owns this server
 
@@ -153,6 +154,10 @@ class ConnectionFault(EngineError):
 
 class Unavailable(ConnectionFault):
     """The server cannot be reached or cannot take commands now; the command did not run."""
+
+
+class AccessDenied(Unavailable):
+    """The server refuses the user or the password, or wants one; the address has to be mended, nothing was sent."""
 
 
 class UnknownOutcome(ConnectionFault):

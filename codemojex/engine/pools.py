@@ -19,7 +19,7 @@ from redis.backoff import NoBackoff
 
 from .errors import EngineError, Unavailable
 from .observing import Observe, ignore
-from .translation import NeverSent, as_error
+from .translation import Denied, NeverSent, as_error
 
 Arg = str | bytes | int | float
 Command = Sequence[Arg]
@@ -70,6 +70,8 @@ class Pool(BlockingConnectionPool):
         except (faults.ConnectionError, faults.TimeoutError) as error:
             if isinstance(error.__cause__, asyncio.TimeoutError):  # of the wait for a free one
                 self.observe("connector.overload", {**self.about, "pending": self._waiting})
+            if isinstance(error.__cause__, faults.AuthenticationError):
+                raise Denied(str(error)) from error
             raise NeverSent(f"no connection to the server: {error}") from error
         except faults.ResponseError as error:  # of the check, which could not be made
             if isinstance(as_error(error), Unavailable):

@@ -13,7 +13,7 @@ from typing import Any
 import redis.exceptions as faults
 
 from .addresses import Address
-from .errors import EngineError, InvalidValue, Unavailable, UnknownOutcome, VersionFence, from_reply
+from .errors import AccessDenied, EngineError, InvalidValue, Unavailable, UnknownOutcome, VersionFence, from_reply
 from .keyspace import VERSION_KEY, WIRE_VERSION
 
 # Error replies of a server that did nothing and may do it later, or elsewhere. A write inside a script meets them at
@@ -41,6 +41,10 @@ class NeverSent(faults.ConnectionError):
     """No connection could be had, so the command did not leave."""
 
 
+class Denied(NeverSent):
+    """The server refused the user or the password."""
+
+
 class FenceError(faults.RedisError):
     """Carries the version that was found through the client's connect path."""
 
@@ -57,6 +61,9 @@ async def translated(call: Awaitable[Any]) -> Any:  # a reply has no narrower ty
         return await call
     except FenceError as error:
         raise VersionFence(str(error), WIRE_VERSION, VERSION_KEY) from None
+    except Denied as error:
+        text = "the server refuses the user or the password: give both in its address, user:password@host"
+        raise AccessDenied(text) from error
     except (NeverSent, faults.AuthenticationError) as error:
         raise Unavailable(str(error)) from error
     except faults.BusyLoadingError as error:

@@ -270,3 +270,17 @@ async def test_a_digest_that_the_server_does_not_share_is_refused(bus: Connector
 async def test_another_kind_of_url_is_refused(url: str) -> None:
     with pytest.raises(InvalidValue, match="valkey://"):
         await Connector.connect(url)
+
+
+@pytest.mark.parametrize("who", ["", "nobody:wrong@", ":wrong@"])
+async def test_a_refused_password_is_an_error_of_its_own_that_shows_none(
+    start_valkey: Start, connect: Any, who: str
+) -> None:
+    server = start_valkey()
+    bus = await connect(server.url)
+    await bus.execute("CONFIG", "SET", "requirepass", "right")
+    with pytest.raises(errors.AccessDenied, match="refuses the user or the password") as refusal:
+        await connect(server.url.replace("://", f"://{who}"))
+    assert "wrong" not in str(refusal.value)
+    right = await connect(server.url.replace("://", "://:right@"))
+    assert await right.execute("PING") == b"PONG"
