@@ -13,6 +13,7 @@ from typing import Protocol
 
 from codemojex.engine import limits
 from codemojex.engine.connector import Connector
+from codemojex.engine.error_text import plain
 from codemojex.engine.middleware import Middleware
 from codemojex.engine.observing import Observe
 from codemojex.engine.pump import Pump
@@ -45,7 +46,7 @@ def observe(event: str, data: dict[str, object]) -> None:
     """Log what the engine tells: faults as warnings, the rest for those who look closely."""
     level = logging.WARNING if event.endswith(_WARNINGS) else logging.DEBUG
     if _log.isEnabledFor(level):
-        _log.log(level, "%s", event, extra={key: str(value) for key, value in data.items()})
+        _log.log(level, "%s", event, extra={key: plain(value) for key, value in data.items()})
 
 
 @dataclass(frozen=True, slots=True)

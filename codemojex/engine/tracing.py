@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from . import keyspace
 from .connector import Connector
+from .error_text import plain
 from .errors import EngineError, InvalidValue
 from .jobs import Job, NewJob, Verdict, admit_many
 from .middleware import Middleware, Work
@@ -72,7 +73,7 @@ class Tracing:
                 outcomes = await work(jobs)
                 errors = [outcome.error for outcome in outcomes if isinstance(outcome, Retry | Discard)]
                 if errors:
-                    span.set_status(self._trace.StatusCode.ERROR, errors[0][:200])
+                    span.set_status(self._trace.StatusCode.ERROR, plain(errors[0])[:200])
                 return outcomes
 
         return traced
