@@ -85,6 +85,13 @@ def deadline(state: GameState) -> str:
     return _clock(state.opened.deadline_ms, dated=state.settings.duration_s >= 86_400)
 
 
+def begun(state: GameState) -> str:
+    """The day and time when the game was opened, in UTC."""
+    if state.opened is None:
+        return "?"
+    return _clock(state.opened.deadline_ms - state.settings.duration_s * 1000, dated=True)
+
+
 def _clock(unix_ms: int, dated: bool = False) -> str:
     when = datetime.fromtimestamp(unix_ms / 1000, UTC)
     return f"{when:%Y-%m-%d %H:%M} UTC" if dated else f"{when:%H:%M} UTC"

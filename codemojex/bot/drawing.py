@@ -63,7 +63,7 @@ async def result(desk: Desk, message: Result) -> Drawn | None:
         words = desk.texts.of(player.lang if player else None)
     else:
         words = await _room_words(desk, message.room)
-    return Drawn(result_view.draw(words, state), None, words("board-moved"))
+    return Drawn(result_view.draw(words, state, message.late), None, words("board-moved"))
 
 
 async def composer(desk: Desk, message: Composer) -> Drawn | None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
+from aiogram import Bot
+
 from codemojex.play import guesses, outbound
 from codemojex.play.games import Snapshot
 from codemojex.play.guesses import Accepted, Refused
 
+from .members import standing
 from .scene import Scene
 
 FAR = 20  # messages of a supergroup between its board and the talk's end
@@ -17,8 +20,12 @@ EVERY_GROUP = 12  # the same in ordinary groups, whose message ids tell nothing 
 REFUSED_AGAIN_MS = 15_000  # a flood of refused guesses gets one answer in that time
 
 
-async def hand_in(scene: Scene, game: Snapshot, code: Sequence[str]) -> Accepted | None:
+async def hand_in(bot: Bot, scene: Scene, game: Snapshot, code: Sequence[str]) -> Accepted | None:
     """Submit a guess that was typed; None after a refusal, which is told in the chat."""
+    if await standing(bot, scene, game) == "out":
+        once = f"{game.id}-{scene.player.id}-outsider"
+        await scene.whisper(scene.words("not-a-member"), once=once, window_ms=REFUSED_AGAIN_MS)
+        return None
     verdict = await guesses.submit(scene.play, game, scene.player, code, scene.request)
     if isinstance(verdict, Refused):
         await _tell(scene, game, verdict)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from codemojex.game.fold import GameState
 
-from .board_view import MAX_STANDINGS, TEXT_LIMIT, best, ending, line_name, utf16
+from .board_view import MAX_STANDINGS, TEXT_LIMIT, begun, best, ending, line_name, utf16
 from .texts import Html, Words
 
 
-def draw(words: Words, state: GameState) -> Html:
-    """The result of a closed game, within Telegram's limit. Raises ValueError while the code is still secret."""
+def draw(words: Words, state: GameState, late: bool = False) -> Html:
+    """The result of a closed game, within Telegram's limit; a `late` one says which game it was.
+
+    Raises ValueError while the code is still secret."""
     closed, opened = state.closed, state.opened
     if closed is None or opened is None:
         raise ValueError("a game that is not closed has no result")
     head = [words("board-over", ending=ending(words, state)), words("board-code", code="".join(closed.secret))]
+    if late:
+        preset = words.plain("preset-name", preset=opened.settings.preset)
+        mode = words.plain("mode-name", mode=opened.settings.mode)
+        head.insert(0, words("result-late", preset=preset, mode=mode, begun=begun(state)))
     table = [
         words(
             "result-standing",

@@ -19,16 +19,20 @@ from codemojex.play.sessions import Session
 
 from .identity import Me
 from .keyboards import Markup
+from .recent import Recent
 from .texts import Html, Texts, Words
+
+MEMBER_S = 300.0  # for how long somebody who was in a group is taken to be there
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What the process gives to every handler."""
+    """What the process gives to every handler. `members` remembers who was in the group of a room a moment ago."""
 
     play: Play
     texts: Texts
     me: Me
+    members: Recent = field(default_factory=lambda: Recent(10_000, MEMBER_S))
 
 
 @dataclass(slots=True)
@@ -85,21 +89,34 @@ class Scene:
         )
 
     async def game(self) -> Snapshot | None:
-        """The game that this conversation plays now: in private the one that was joined by a link comes first."""
-        if self.private and (joined := (await self.session()).game):
-            game = await games.snapshot(self.play, joined)
-            if game is not None and game.state == "open":
-                return game
-        return await games.live_game(self.play, self.room.id)
+        """The game that this conversation plays now.
+
+        In private that is the one that was shown last; when it is over, the room's own or the one joined by a link.
+        """
+        if not self.private:
+            return await games.live_game(self.play, self.room.id)
+        session = await self.session()
+        shown = await self._open(session.game)
+        return shown or await games.live_game(self.play, self.room.id) or await self._open(session.joined)
+
+    async def make_current(self, game: Snapshot) -> None:
+        """The game is shown in this private chat now: what is typed from here on is meant for it."""
+        if self.private:
+            joined = game.room != self.room.id
+            await sessions.update(self.play, self.session_id, lambda old: sessions.for_game(old, game.id, joined))
+
+    async def _open(self, game_id: str) -> Snapshot | None:
+        game = await games.snapshot(self.play, game_id) if game_id else None
+        return game if game is not None and game.state == "open" else None
 
     async def last_game_id(self) -> str | None:
-        """Like `game`, but a finished one will do: in private the later one of the joined game and the room's own."""
+        """Like `game`, but a finished one will do: in private the latest of the joined games and the room's own."""
         game = await self.game()
         if game is not None:
             return game.id
         last = await games.last_game_id(self.play, self.room.id)
-        joined = (await self.session()).game if self.private else ""
-        return max(joined, last or "") or None  # ids of one kind sort by the time of their making
+        session = await self.session() if self.private else Session()
+        return max(session.game, session.joined, last or "") or None  # ids of one kind sort by the time of their making
 
 
 def anonymous(message: Message) -> bool:

@@ -82,7 +82,7 @@ class Sender:
         match message:
             case Result():
                 await silence.owe(self._desk.play, message)
-            case Board() if why == "no_rights" and self._told.add(message.game) == 1:
+            case Board() if message.chat_id < 0 and self._told.add(message.game) == 1:
                 await self._tell_starter(message)
             case _:
                 pass

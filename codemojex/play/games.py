@@ -125,15 +125,6 @@ async def live_game(play: Play, room_id: str) -> Snapshot | None:
     return None if live is None else await snapshot(play, live)
 
 
-async def last_game(play: Play, room_id: str) -> Snapshot | None:
-    """The room's live game or, without one, the game that was closed last; None when its live keys are gone."""
-    live, last = await _of_room(play, room_id)
-    game = None if last is None else await snapshot(play, last)
-    if game is not None and live is None and game.state in ("open", "closing"):
-        return await refresh(play, game.id)  # the room knows already, the near-cache does not yet
-    return game
-
-
 async def last_game_id(play: Play, room_id: str) -> str | None:
     """The id of the room's live or last game, archived ones included; pass it to `views.view`."""
     return (await _of_room(play, room_id))[1]

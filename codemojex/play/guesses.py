@@ -22,7 +22,7 @@ from .context import Play
 from .games import Snapshot, refresh
 from .players import Player
 
-Reason = Literal["closed", "late", "no_tries", "cooldown", "gone", "busy"]
+Reason = Literal["closed", "late", "no_tries", "cooldown", "gone", "busy", "not_yours"]
 _MAX_REQUEST = 255
 _MAX_NAME = 256
 
@@ -51,8 +51,11 @@ async def submit(play: Play, game: Snapshot, player: Player, code: Sequence[str]
 
     Raises ValueError for a code that `emoji.parse_guess` would not have given. `request` names the act, for
     instance the update's id; it is remembered as long as the game. In team mode all players share their tries.
+    A solo game is its starter's alone.
     """
     _check(game, code, request)
+    if game.settings.mode == "solo" and game.starter != player.id:
+        return Refused("not_yours")
     options = play.options
     job_id = play.mint.mint("JOB")
     guess = {"guess": ids.rebrand(job_id, "GES"), "player": player.id, "name": player.name[:_MAX_NAME]}

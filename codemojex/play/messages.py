@@ -47,11 +47,15 @@ class Board(_Payload, frozen=True, tag="board", kw_only=True):
 
 
 class Result(_Payload, frozen=True, tag="result", kw_only=True):
-    """Tell how the game ended. `event` is the id of the event that says so."""
+    """Tell how the game ended. `event` is the id of the event that says so.
+
+    `late`: others have been played since, perhaps, so it says which game it was.
+    """
 
     game: str
     room: str
     event: str
+    late: bool = False
 
 
 class Composer(_Payload, frozen=True, tag="composer", kw_only=True):

@@ -110,9 +110,11 @@ def composer_order(
     return message, Dedup(name, _WAITING_MS, release="claim")
 
 
-def result_order(play: Play, game_id: str, room: Room, event_id: str) -> tuple[Message, Dedup]:
+def result_order(play: Play, game_id: str, room: Room, event_id: str, *, late: bool = False) -> tuple[Message, Dedup]:
     """The order of a result and its name, the event's id."""
-    message = Result(chat_id=room.chat_id, thread_id=room.thread_id, game=game_id, room=room.id, event=event_id)
+    message = Result(
+        chat_id=room.chat_id, thread_id=room.thread_id, game=game_id, room=room.id, event=event_id, late=late
+    )
     return message, Dedup(f"result-{event_id}", play.options.result_window_ms)
 
 

@@ -19,7 +19,8 @@ from .context import Play
 class Session(msgspec.Struct, frozen=True, omit_defaults=True):
     """A player's session in a conversation. `draft` holds a token or None per position; `locks` pins positions.
 
-    The draft belongs to the player's guess after `tries` others in `game`: handing that one in makes it out of date.
+    The draft belongs to the player's guess after `tries` others in `game`, the game that the conversation showed last:
+    handing that one in makes it out of date. `joined` is the last game of another room that was played here.
     `state` and `data` belong to the bot's dialogues (its FSM storage).
     """
 
@@ -28,6 +29,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
     preset: str = ""
     lang: str = ""
     game: str = ""
+    joined: str = ""
     tries: int = 0
     state: str = ""
     data: dict[str, object] = {}
@@ -43,8 +45,10 @@ def draft_of(session: Session, game_id: str, tries: int) -> tuple[str | None, ..
     return session.draft if (session.game, session.tries) == (game_id, tries) else ()
 
 
-def for_game(session: Session, game_id: str) -> Session:
-    """The session as it begins for a game: draft and pins of another game are dropped."""
+def for_game(session: Session, game_id: str, joined: bool = False) -> Session:
+    """The session as it begins for a game: draft and pins of another game are dropped. `joined`: of another room."""
+    if joined:
+        session = session.__replace__(joined=game_id)
     return session if session.game == game_id else session.__replace__(game=game_id, draft=(), locks={})
 
 

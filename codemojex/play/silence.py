@@ -1,8 +1,9 @@
 """Chats and topics that the bot may not write to: what is known of them, and what they have missed.
 
 While a place is silent its boards and texts are let go; games and their deadlines go on. The result of a game that
-ended there is kept. `end` is called when the bot may write again: the live game's board and the kept result are ordered
-then. Kept in the slot of the outbound queue; a place that nobody asks about is forgotten after three months.
+ended there is kept. `end` is called when the bot may write again: the kept result is ordered then, and below it the
+live game's board. Kept in the slot of the outbound queue; a place that nobody asks about is forgotten after three
+months.
 """
 
 from __future__ import annotations
@@ -57,12 +58,15 @@ async def end(play: Play, chat_id: int, thread_id: int | None) -> bool:
     if (owed := known.owed) is not None:
         room = await rooms.get(play, owed.room)
         if room is not None:
-            orders.append(outbound.result_order(play, owed.game, room, f"{owed.event}-late"))
+            orders.append(outbound.result_order(play, owed.game, room, f"{owed.event}-late", late=True))
             orders.append(outbound.board_order(owed.game, room))
     room = await rooms.find(play, chat_id, thread_id)
     game = await games.live_game(play, room.id) if room else None
     if room is not None and game is not None:
-        orders.append(outbound.board_order(game.id, room, fresh=True))
+        board, dedup = outbound.board_order(game.id, room, fresh=True)
+        if owed is not None:  # a name of its own: a board that waits already would stand above the late result
+            dedup = Dedup(f"board-after-{owed.event}", play.options.result_window_ms)
+        orders.append((board, dedup))
     # First the key, or what is ordered would be let go.
     await play.bus.execute("DEL", keys.silent(play.options, chat_id, thread_id))
     if orders:

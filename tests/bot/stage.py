@@ -32,7 +32,8 @@ async def whole_way(play: Play, bot: Bot) -> AsyncIterator[Desk]:
     """Run every role until the block ends."""
     queue = f"{play.options.guesses}.in"
     desk = Desk(play, load_texts(), await identify(bot))
-    await limits.set_default_lane_limit(play.bus, queue, 1)
+    for ordered in (queue, play.options.outbound):
+        await limits.set_default_lane_limit(play.bus, ordered, 1)
 
     async def admit(items: Sequence[Incoming]) -> bool:
         return await inbox.admit(play, items, queue)

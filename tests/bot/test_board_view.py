@@ -160,6 +160,13 @@ def test_the_result_names_winner_code_points_and_proof() -> None:
     assert "/verify" in text
 
 
+def test_a_late_result_says_which_game_it_was() -> None:
+    match = Match()
+    match.close("ended")
+    assert "Quick · race, begun 20" in result_view.draw(WORDS, match.state, late=True)
+    assert "begun" not in result_view.draw(WORDS, match.state)
+
+
 @pytest.mark.parametrize(
     ("reason", "sentence"),
     [

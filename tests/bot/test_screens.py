@@ -238,6 +238,80 @@ async def test_a_group_game_is_played_from_the_private_chat(show: Show) -> None:
     assert own["message_id"] not in [m["message_id"] for m in await show.people.messages(show.boris)]
 
 
+async def test_what_is_typed_in_private_is_for_the_game_that_was_shown_last(show: Show) -> None:
+    await show.says(show.ada, "/play quick")
+    await show.sees("No guess yet")
+    theirs = await show.game()
+    await show.says(show.boris, "/play classic", show.boris)
+    await show.sees("Classic · solo", chat=show.boris)
+    await show.people.start(show.boris, f"g_{theirs.id}")
+    composer = await show.sees("Your guess for The Den", chat=show.boris)
+    await show.says(show.boris, "/play", show.boris)
+    await show.sees("Classic · solo", chat=show.boris, after=composer["message_id"])
+    await show.says(show.boris, await show.wrong(1, show.boris), show.boris)
+    await show.sees("Classic · solo", "1: ", "Tries left: 11", chat=show.boris)
+    await show.says(show.boris, "/vote_end", show.boris)
+    await show.sees("This game is yours alone", chat=show.boris)
+    await show.says(show.boris, "/end", show.boris)
+    await show.sees("The game was ended", chat=show.boris)
+    await show.says(show.boris, await show.wrong(), show.boris)
+    await show.sees("Boris 1:")
+    assert (await show.game()).id == theirs.id
+
+
+async def test_board_history_and_verify_speak_of_the_same_finished_game(show: Show) -> None:
+    await show.says(show.boris, "/play classic", show.boris)
+    await show.sees("Classic · solo", chat=show.boris)
+    await show.says(show.boris, "/end", show.boris)
+    await show.sees("Classic · solo", "The code was", chat=show.boris)
+    await show.says(show.ada, "/play quick")
+    await show.sees("No guess yet")
+    secret = await show.secret()
+    await show.people.start(show.boris, f"g_{(await show.game()).id}")
+    await show.sees("Your guess for The Den", chat=show.boris)
+    await show.says(show.ada, "/end")
+    over = await show.sees("The code was", secret, chat=show.boris)
+    await show.says(show.boris, "/board", show.boris)
+    await show.sees("The code was", secret, chat=show.boris, after=over["message_id"])
+    await show.says(show.boris, "/verify", show.boris)
+    await show.sees("I played fair", secret, chat=show.boris)
+
+
+async def test_nobody_joins_the_solo_game_of_somebody_else(show: Show) -> None:
+    await show.says(show.ada, "/play quick", show.ada)
+    await show.sees("Quick · solo", chat=show.ada)
+    await show.people.start(show.boris, f"g_{(await show.game(show.ada)).id}")
+    await show.sees("That game is somebody else's alone", chat=show.boris)
+    await show.says(show.boris, await show.secret(show.ada), show.boris)
+    await show.sees("No game is on", chat=show.boris)
+
+
+async def test_a_groups_game_is_for_its_members(show: Show) -> None:
+    await show.says(show.ada, "/play quick")
+    await show.sees("No guess yet")
+    game, stranger = await show.game(), await show.people.add_person("Xeno")
+    await show.people.start(stranger, f"g_{game.id}")
+    await show.sees("a group that you are not in", chat=stranger)
+    await show.says(stranger, "/vote_end", stranger)
+    await show.sees("No game is on", chat=stranger)
+
+
+async def test_who_has_left_the_group_neither_guesses_nor_votes(show: Show) -> None:
+    await show.says(show.ada, "/play quick")
+    await show.sees("No guess yet")
+    await show.people.fault("getChatMember", "500", 2)
+    await show.people.start(show.boris, f"g_{(await show.game()).id}")
+    await show.sees("Your guess for The Den", chat=show.boris)
+    await show.says(show.boris, "/vote_end", show.boris)
+    await show.sees("I cannot find out right now", chat=show.boris)
+    await show.people.members(show.group, show.boris, "leave")
+    await show.says(show.boris, await show.secret(), show.boris)
+    refused = await show.sees("a group that you are not in", chat=show.boris)
+    await show.says(show.boris, "/vote_end", show.boris)
+    await show.sees("a group that you are not in", chat=show.boris, after=refused["message_id"])
+    assert not (await show.table.state(await show.game())).rows
+
+
 async def test_locks_fill_in(show: Show) -> None:
     await show.says(show.ada, "/play quick", show.ada)
     await show.sees("Quick · solo", chat=show.ada)

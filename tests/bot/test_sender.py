@@ -277,16 +277,32 @@ async def test_a_silent_chat_gets_the_result_that_it_missed_and_the_board_of_tod
     result = Result(chat_id=office.room.chat_id, game=game.id, room=office.room.id, event="EVT")
     assert await office.send(result) == Complete("silent")
     today = await table.open(request="open-2")
+    await outbound.board(play, today, fresh=True)
     assert await silence.end(play, office.room.chat_id, None)
     assert not await silence.end(play, office.room.chat_id, None)
     ordered = [messages.decode(job.payload) for job in await office.ordered()]
     assert ordered[0] == Say(chat_id=1_000, text=ordered[0].text, key=f"silent-{game.id}")  # type: ignore[union-attr]
     assert "goes on unseen" in ordered[0].text
     assert [(type(order), order.game) for order in ordered[1:]] == [  # type: ignore[union-attr]
+        (Board, today.id),
         (Result, game.id),
         (Board, game.id),
         (Board, today.id),
-    ]
+    ], "although one waited already, today's board comes below the result"
+    for order in ordered[1:]:
+        assert await office.send(order) is None
+    texts = [message["text"] for message in await office.shown()]
+    assert "Quick · race, begun 20" in texts[-3]
+    assert "No guess yet" in texts[-1]
+
+
+async def test_the_starter_hears_that_the_bot_was_kicked(office: Office) -> None:
+    game = await office.table.open()
+    await office.people.fault("sendMessage", "403", description="bot was kicked from the supergroup chat")
+    for _ in range(2):
+        assert await office.send(office.board(game.id)) == Complete("silent")
+    told = [messages.decode(job.payload) for job in await office.ordered()]
+    assert [(type(order), order.chat_id) for order in told] == [(Say, 1_000)]
 
 
 async def test_a_message_to_a_group_that_moved_goes_after_it(office: Office) -> None:

@@ -53,6 +53,12 @@ async def test_guess_beyond_the_tries_is_refused(table: GameTable) -> None:
     assert await table.submit(game, "Ada", await table.wrong(game)) == Refused("no_tries")
 
 
+async def test_a_solo_game_takes_guesses_of_its_starter_only(table: GameTable) -> None:
+    game = await table.open(settings_for("quick", "solo"), by="Ada")
+    assert await table.submit(game, "Boris", await table.secret(game)) == Refused("not_yours")
+    await table.guess(game, "Ada", await table.wrong(game))
+
+
 async def test_guess_within_the_cool_down_is_refused_with_the_rest_of_it(table: GameTable) -> None:
     slow = table.with_options(cooldown_ms=60_000)
     game = await slow.open()

@@ -44,6 +44,11 @@ def test_a_draft_is_gone_once_its_guess_is_handed_in() -> None:
     assert sessions.for_game(session, "h") == Session(game="h", tries=2)
 
 
+def test_the_last_game_of_another_room_is_remembered_behind_the_own_one() -> None:
+    session = sessions.for_game(sessions.for_game(Session(), "theirs", joined=True), "own")
+    assert (session.game, session.joined) == ("own", "theirs")
+
+
 async def test_no_update_is_lost_between_processes(table: GameTable) -> None:
     name = sessions.session_id(table.people["Ada"].id, 8, None)
 

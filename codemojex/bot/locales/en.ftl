@@ -14,6 +14,7 @@ start-group =
 start-quick-label = ⚡ Quick: 4 of 8
 start-classic-label = 🎯 Classic: 6 of 12
 start-expert-label = 🧠 Expert: 6 of 24
+not-a-member = That game belongs to a group that you are not in. Join the group, then you may play.
 start-game-over = That game is over. /play starts a new one.
 help =
     <b>Play</b>
@@ -124,6 +125,7 @@ ending-out_of_tries = All tries are used up, the code stayed secret.
 ending-deadline = Time is up, the code stayed secret.
 ending-ended = The game was ended.
 ending-voted = You voted to end the game.
+result-late = 🕰 While I could not write here, a game has ended: { $preset } · { $mode }, begun { $begun }
 result-standing = { $rank }. { $name } – { $best } · { $tries ->
         [one] { $tries } try
        *[other] { $tries } tries
@@ -154,6 +156,7 @@ refused-late = Too late: the code is cracked.
 refused-no_tries = You have no tries left in this game.
 refused-cooldown = Slow down a little: { $seconds } s.
 refused-gone = I do not find this game any more. /play starts a new one.
+refused-not_yours = That game is somebody else's alone. /play starts one of your own.
 refused-busy = Too many guesses are waiting. Try again in a moment.
 text-unknown = I understand emojis and commands. /help shows them.
 text-copied = Forwarded messages are no guesses. Type your own, or copy the emojis.
@@ -189,6 +192,7 @@ verify-how =
 
 end-rights = Only who started the game and admins can end it. /vote_end is for everybody.
 vote-count = 🗳 { $count } of { $needed } votes to end the game.
+vote-unsure = I cannot find out right now whether you are in that group. Vote there, or try again in a moment.
 vote-solo = This game is yours alone: /end ends it.
 vote-toast = Vote counted: { $count } of { $needed }.
 vote-done-toast = The vote has ended the game.
@@ -197,6 +201,7 @@ vote-done-toast = The vote has ended the game.
 
 outdated-toast = This button is out of date.
 over-toast = This game is over.
+not-a-member-toast = You are not in the group of this game.
 not-yours-toast = This button is not for you. Write to me in private to play.
 start-here-toast = Send /play in this chat to start a game.
 used-toast = { $token } is in your guess already.
@@ -210,6 +215,7 @@ refused-toast = { $reason ->
     [late] Too late: the code is cracked.
     [no_tries] You have no tries left in this game.
     [cooldown] Slow down a little.
+    [not_yours] That game is somebody else's alone.
     [busy] Too many guesses are waiting. Try again in a moment.
    *[other] This game is over.
 }

@@ -10,7 +10,6 @@ from codemojex.bot.anonymous import tell_anonymous
 from codemojex.bot.answers import answer
 from codemojex.bot.callbacks import BoardPress
 from codemojex.bot.filters import Order, Pressed
-from codemojex.bot.handing_in import refresh_composer
 from codemojex.bot.scene import Desk, of_message, of_query
 from codemojex.play import closing, games, outbound, views
 from codemojex.play.closing import NotEnded
@@ -30,15 +29,17 @@ async def show(message: Message, desk: Desk, request: str) -> None:
     if scene is None:
         await tell_anonymous(desk, request, message)
         return
-    game = await scene.game()
-    if game is None:
-        game = await games.last_game(desk.play, scene.room.id)
-    if game is None:
+    if game := await scene.game():
+        await scene.make_current(game)
+    game_id = await scene.last_game_id()
+    state = await views.view(desk.play, game_id) if game_id else None
+    if game_id is None or state is None or state.opened is None:
         await scene.whisper(scene.words("no-game"))
-    elif game.room != scene.room.id:
-        await refresh_composer(scene, game, fresh=True)
+    elif state.opened.room == scene.room.id:
+        await outbound.order_many(desk.play, [outbound.board_order(game_id, scene.room, fresh=True)])
     else:
-        await outbound.board(desk.play, game, fresh=True)
+        room = scene.room
+        await outbound.composer(desk.play, scene.player.id, game_id, room.chat_id, room.thread_id, fresh=True)
 
 
 async def press_board(query: CallbackQuery, bot: Bot, desk: Desk, request: str, press: BoardPress) -> None:

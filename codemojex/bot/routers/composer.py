@@ -10,6 +10,7 @@ from codemojex.bot.callbacks import ComposerPress
 from codemojex.bot.drafts import Complaint, Drafted, Ready, kept, pins
 from codemojex.bot.drafts import press as pressed
 from codemojex.bot.filters import Pressed
+from codemojex.bot.members import standing
 from codemojex.bot.scene import Desk, Scene, of_query
 from codemojex.play import games, guesses, outbound, sessions, views
 from codemojex.play.games import Snapshot
@@ -38,6 +39,8 @@ async def compose(query: CallbackQuery, bot: Bot, desk: Desk, request: str, pres
     tries = await _tries(scene, game)
     if press.action == "send" and press.tries != tries:
         await answer(bot, query, scene.words.plain("outdated-toast"))
+    elif press.action == "send" and await standing(bot, scene, game) == "out":
+        await answer(bot, query, scene.words.plain("not-a-member-toast"))
     else:
         await answer(bot, query, await _act(scene, game, press.action, tries))
         if press.action == "send" and game.room == scene.room.id:
@@ -50,7 +53,7 @@ async def _act(scene: Scene, game: Snapshot, action: str, tries: int) -> str:
     effect: list[Drafted | Ready | Complaint] = []
 
     def change(session: Session) -> Session:
-        session = sessions.for_game(session, game.id)
+        session = sessions.for_game(session, game.id, joined=game.room != scene.room.id)
         if session.data.get("press") == scene.request:
             return session  # the same press, delivered again
         locks = pins(session.locks, game.settings)

@@ -8,6 +8,7 @@ from aiogram.types import Message
 from codemojex.bot.admins import is_admin
 from codemojex.bot.anonymous import tell_anonymous
 from codemojex.bot.filters import Order
+from codemojex.bot.members import standing
 from codemojex.bot.scene import Desk, of_message
 from codemojex.play import closing
 from codemojex.play.closing import NotEnded
@@ -39,7 +40,7 @@ async def end(message: Message, bot: Bot, desk: Desk, request: str) -> None:
         await scene.whisper(scene.words("end-rights" if verdict.reason == "rights" else "no-game"))
 
 
-async def vote_end(message: Message, desk: Desk, request: str) -> None:
+async def vote_end(message: Message, bot: Bot, desk: Desk, request: str) -> None:
     """Count a vote; the result message tells when it was enough."""
     scene = await of_message(desk, request, message)
     if scene is None:
@@ -51,6 +52,10 @@ async def vote_end(message: Message, desk: Desk, request: str) -> None:
         return
     if game.settings.mode == "solo":
         await scene.whisper(scene.words("vote-solo"))
+        return
+    member = await standing(bot, scene, game)
+    if member != "in":
+        await scene.whisper(scene.words("not-a-member" if member == "out" else "vote-unsure"))
         return
     vote = await closing.vote_end(desk.play, game, scene.player)
     if isinstance(vote, NotEnded):

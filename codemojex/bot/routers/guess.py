@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiogram import Router
+from aiogram import Bot, Router
 from aiogram.types import Message
 
 from codemojex.bot.anonymous import tell_anonymous
@@ -25,7 +25,7 @@ def build() -> Router:
     return router
 
 
-async def typed(message: Message, desk: Desk, request: str) -> None:
+async def typed(message: Message, bot: Bot, desk: Desk, request: str) -> None:
     """Emojis alone. In a group only what looks like a try at this game is answered."""
     scene = await of_message(desk, request, message)
     if scene is None:
@@ -38,10 +38,10 @@ async def typed(message: Message, desk: Desk, request: str) -> None:
     locks = await _locks(scene, game)
     found = _read(game, message.text or "", locks)
     if scene.private or _meant(found, game.settings):
-        await _take(scene, game, found, len(locks))
+        await _take(bot, scene, game, found, len(locks))
 
 
-async def ordered(message: Message, desk: Desk, request: str, args: str) -> None:
+async def ordered(message: Message, bot: Bot, desk: Desk, request: str, args: str) -> None:
     """The command: whatever stands after it is meant as a guess."""
     scene = await of_message(desk, request, message)
     if scene is None:
@@ -52,7 +52,7 @@ async def ordered(message: Message, desk: Desk, request: str, args: str) -> None
         await scene.whisper(scene.words("no-game"))
         return
     locks = await _locks(scene, game)
-    await _take(scene, game, _read(game, args, locks), len(locks))
+    await _take(bot, scene, game, _read(game, args, locks), len(locks))
 
 
 async def _locks(scene: Scene, game: Snapshot) -> dict[int, str]:
@@ -64,11 +64,11 @@ def _read(game: Snapshot, text: str, locks: dict[int, str]) -> Parsed:
     return emoji.parse_guess(text, game.settings.palette, game.settings.length, locks)
 
 
-async def _take(scene: Scene, game: Snapshot, found: Parsed, pinned: int) -> None:
+async def _take(bot: Bot, scene: Scene, game: Snapshot, found: Parsed, pinned: int) -> None:
     if not isinstance(found, Guess):
         await scene.whisper(_complaint(scene, found, game.settings, pinned))
         return
-    accepted = await hand_in(scene, game, found.tokens)
+    accepted = await hand_in(bot, scene, game, found.tokens)
     if accepted is not None:
         await show_again_when_far(scene, game, accepted)
 

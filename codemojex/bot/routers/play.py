@@ -15,7 +15,7 @@ from codemojex.bot.filters import Order, Pressed
 from codemojex.bot.scene import Desk, Scene, of_message, of_query
 from codemojex.game.presets import MODES, PRESETS, GameSettings, Mode, settings_for
 from codemojex.game.sets import EMOJI_SETS
-from codemojex.play import games, outbound, sessions
+from codemojex.play import games, outbound
 from codemojex.play.games import AlreadyLive
 
 DEFAULT_PRESET = "quick"
@@ -99,9 +99,8 @@ async def _open(scene: Scene, settings: GameSettings) -> bool:
     if isinstance(opened, AlreadyLive):
         game = await games.snapshot(scene.play, opened.game_id)
         if game is not None:
+            await scene.make_current(game)
             await outbound.board(scene.play, game, fresh=True)
         return False
-    if scene.private:
-        game_id = opened.game.id
-        await sessions.update(scene.play, scene.session_id, lambda session: sessions.for_game(session, game_id))
+    await scene.make_current(opened.game)
     return True

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from aiogram import Router
+from aiogram import Bot, Router
 from aiogram.types import Message
 
 from codemojex.bot import keyboards
 from codemojex.bot.deep_links import read_payload
 from codemojex.bot.filters import Order
 from codemojex.bot.handing_in import refresh_composer
+from codemojex.bot.members import standing
 from codemojex.bot.scene import Desk, Scene, of_message
-from codemojex.play import games, outbound, sessions
+from codemojex.play import games, outbound
 
 
 def build() -> Router:
@@ -22,7 +23,7 @@ def build() -> Router:
     return router
 
 
-async def start(message: Message, desk: Desk, request: str, args: str) -> None:
+async def start(message: Message, bot: Bot, desk: Desk, request: str, args: str) -> None:
     """Welcome, or straight to the composer when the link names a game."""
     scene = await of_message(desk, request, message)
     if scene is None:
@@ -34,7 +35,7 @@ async def start(message: Message, desk: Desk, request: str, args: str) -> None:
     if game_id is None:
         await scene.say(scene.words("start"), markup=keyboards.start(scene.words))
     else:
-        await _join(scene, game_id)
+        await _join(bot, scene, game_id)
 
 
 async def help_(message: Message, desk: Desk, request: str) -> None:
@@ -49,12 +50,19 @@ async def rules(message: Message, desk: Desk, request: str) -> None:
         await scene.say(scene.words("rules"))
 
 
-async def _join(scene: Scene, game_id: str) -> None:
+async def _join(bot: Bot, scene: Scene, game_id: str) -> None:
+    """Show the game and make it the one that is played here, to those who may play it."""
     game = await games.snapshot(scene.play, game_id)
     if game is None or game.state != "open":
         await scene.say(scene.words("start-game-over"))
         return
-    await sessions.update(scene.play, scene.session_id, lambda session: sessions.for_game(session, game_id))
+    if game.settings.mode == "solo" and game.starter != scene.player.id:
+        await scene.say(scene.words("refused-not_yours"))
+        return
+    if await standing(bot, scene, game) == "out":
+        await scene.say(scene.words("not-a-member"))
+        return
+    await scene.make_current(game)
     if game.room == scene.room.id:
         await outbound.board(scene.play, game, fresh=True)
     else:
