@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from codemojex.engine import bounds, keyspace
 from codemojex.engine.clock import Clock
 from codemojex.engine.connector import Connector
 from codemojex.engine.ids import Minter
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
     from .players import Player
     from .rooms import Room
     from .sessions import Session
+
+_YEAR_MS = 366 * 86_400_000
+_RANGES = {
+    "partitions": (1, 256),
+    "max_waiting": (1, 1_000_000),
+    "cooldown_ms": (0, _YEAR_MS),
+    "votes_needed": (1, 1_000_000),
+    "vote_window_ms": (1, _YEAR_MS),
+    "live_keep_ms": (1, _YEAR_MS),
+    "archived_keep_ms": (1, _YEAR_MS),
+    "mapping_keep_ms": (1, _YEAR_MS),
+    "said_window_ms": (1, _YEAR_MS),
+    "result_window_ms": (1, _YEAR_MS),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +63,13 @@ class Options:
     result_window_ms: int = 7 * 86_400_000
 
     def __post_init__(self) -> None:
-        if len(self.guesses) > 32:
-            raise ValueError(f"the queue name {self.guesses!r} is too long: use up to 32 characters")
-        if not 1 <= self.partitions <= 256:
-            raise ValueError(f"partitions is {self.partitions}: use 1 to 256")
-        if self.votes_needed < 1 or self.max_waiting < 1:
-            raise ValueError("votes_needed and max_waiting must be at least 1")
-        for name in ("vote_window_ms", "live_keep_ms", "archived_keep_ms", "mapping_keep_ms", "said_window_ms"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1 millisecond")
+        keyspace.of(self.outbound)
+        bounds.text("the queue name", keyspace.of(self.guesses).queue, 1, 32)
+        bounds.choice("lane_by", self.lane_by, "room", "player")
+        for name, (low, high) in _RANGES.items():
+            bounds.integer(name, getattr(self, name), low, high)
+        if self.game_duration_s is not None:
+            bounds.integer("game_duration_s", self.game_duration_s, 1, _YEAR_MS // 1000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import secrets
 
+from codemojex.engine import bounds
+
 from . import keys
 from .commands import LUA
 from .context import Play
@@ -20,7 +22,7 @@ class PollerLease:
     def __init__(self, play: Play, bot_id: int, lease_ms: int = 3_000) -> None:
         self._play = play
         self._key = keys.poller(play.options, bot_id)
-        self._lease_ms = lease_ms
+        self._lease_ms = bounds.integer("lease_ms", lease_ms, 1, 3_600_000)
         self._token = secrets.token_hex(16)
 
     async def hold(self) -> bool:

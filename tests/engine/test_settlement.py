@@ -315,7 +315,8 @@ async def test_settling_and_claiming_go_in_one_step(bench: Bench) -> None:
     verdicts, claimed = await settlement.settle_and_claim(bench.bus, bench.queue, [item], 4, LEASE)
     assert verdicts == [Settled("completed")]
     assert [taken.lane for taken in claimed.jobs] == [lane(1)]
-    assert await settlement.settle_and_claim(bench.bus, bench.queue, [], 0, LEASE) == ([], settlement.Claimed([]))
+    verdicts, claimed = await settlement.settle_and_claim(bench.bus, bench.queue, [], 0, LEASE)
+    assert (verdicts, claimed.jobs, claimed.next_due_ms) == ([], [], None)
     await bench.sound()
 
 
