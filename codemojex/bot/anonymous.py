@@ -16,4 +16,4 @@ async def tell_anonymous(desk: Desk, request: str, message: Message) -> None:
     thread = message.message_thread_id if message.is_topic_message else None
     text = str(desk.texts.of(None)("as-yourself"))
     key = f"{request}-1"
-    await outbound.say(desk.play, message.chat.id, thread, text, key=key, reply_to=message.message_id)
+    await outbound.say(desk.play, message.chat.id, thread, text, key=key, reply_to=message.message_id, spare=True)

@@ -43,10 +43,18 @@ def personal(words: Words, state: GameState, player: str, draft: str, room: str)
     """The board above one player's private composer for a game that is played elsewhere: as there, with own tries."""
     foot = _ending(words, state)
     if state.phase == "live":
-        left = words("board-tries-left", tries=state.tries_left(player))
-        how = words("board-how-solo", length=state.settings.length)
-        foot = [*_exhausted(words, state), left, how, "", words("board-draft", slots=draft)]
+        foot = [*_exhausted(words, state), *_composing(words, state, player, draft)]
     return _fitted(words, state, [words("composer-title", room=short(room)), *_head(words, state)], foot)
+
+
+def _composing(words: Words, state: GameState, player: str, draft: str) -> list[str]:
+    """What stands above a composer's buttons; one sentence for who has no tries and so no buttons."""
+    left = state.tries_left(player)
+    if left == 0:
+        return [words("composer-out")]
+    how = words("board-how-solo", length=state.settings.length)
+    public = words("composer-team" if state.settings.mode == "team" else "composer-public")
+    return [words("board-tries-left", tries=left), how, public, "", words("board-draft", slots=draft)]
 
 
 def _fitted(words: Words, state: GameState, head: list[str], foot: list[str]) -> Html:

@@ -1,7 +1,7 @@
 """The data behind buttons: ids and small numbers only, at most 64 bytes, and one place that writes and reads it.
 
-`c:GAM…:12:3` is the composer, `b:GAM…:h` a game's board, `p:quick:race` a proposal to play. Text of another shape reads
-as None: an old button, or one that somebody made up.
+`c:GAM…:12:3` is the composer, `b:GAM…:h` a game's board, `p:quick:race:sports` a proposal to play. Text of another
+shape reads as None: an old button, or one that somebody made up.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAX_BYTES = 64  # Telegram's own limit
 _GAME = r"GAM[0-9A-Za-z]{11}"
 _COMPOSER = re.compile(rf"c:({_GAME}):([0-9]{{1,2}}|back|clear|send):([0-9]{{1,4}})")
 _BOARD = re.compile(rf"b:({_GAME}):(history|rules|vote)")
-_PROPOSAL = re.compile(r"p:([a-z]{1,16}):([a-z]{1,16})")
+_PROPOSAL = re.compile(r"p:([a-z]{1,16}):([a-z]{1,16})(?::([a-z]{1,16}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,14 @@ class BoardPress:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A press that starts a game with a preset in a mode."""
+    """A press that starts a game with a preset in a mode, and with an emoji set unless it is the usual one."""
 
     preset: str
     mode: str
+    emoji_set: str = ""
 
     def data(self) -> str:
-        return f"p:{self.preset}:{self.mode}"
+        return f"p:{self.preset}:{self.mode}:{self.emoji_set}".removesuffix(":")
 
 
 Press = ComposerPress | BoardPress | Proposal
@@ -63,5 +64,5 @@ def read_press(data: str | None) -> Press | None:
     if match := _BOARD.fullmatch(data):
         return BoardPress(match[1], match[2])
     if match := _PROPOSAL.fullmatch(data):
-        return Proposal(match[1], match[2])
+        return Proposal(match[1], match[2], match[3] or "")
     return None

@@ -55,6 +55,8 @@ def press(
 ) -> Drafted | Ready | Complaint:
     """The effect of `action`: an index of the palette, "back", "clear" or "send"."""
     match action:
+        case "back" | "clear" if not draft:
+            return Complaint("pinned-toast" if locks else "empty-toast")
         case "back":
             return Drafted(draft[:-1])
         case "clear":
@@ -74,6 +76,8 @@ def _append(
     if index >= len(settings.palette):
         return Complaint("outdated-toast")
     token = settings.palette[index]
+    if len(locks) >= settings.length:
+        return Complaint("pinned-toast")
     if token in draft or token in locks.values():
         return Complaint("used-toast", token=token)
     if len(draft) + len(locks) >= settings.length:

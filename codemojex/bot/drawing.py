@@ -95,7 +95,7 @@ def _private_board(words: Words, game_id: str, state: GameState, player_id: str,
 def _composer_markup(
     words: Words, game_id: str, state: GameState, player_id: str, *, draft: tuple[str, ...], locks: dict[int, str]
 ) -> Markup | None:
-    if state.phase != "live":
+    if state.phase != "live" or state.tries_left(player_id) == 0:
         return None
     tries = len(state.history(player_id))
     return keyboards.composer(words, game_id, state.settings, draft=draft, locks=locks, tries=tries)

@@ -17,14 +17,15 @@ from .scene import Scene
 FAR = 20  # messages of a supergroup between its board and the talk's end
 EVERY_PRIVATE = 5  # typed guesses in private until the board comes down to them
 EVERY_GROUP = 12  # the same in ordinary groups, whose message ids tell nothing about distance
-REFUSED_AGAIN_MS = 15_000  # a flood of refused guesses gets one answer in that time
 
 
 async def hand_in(bot: Bot, scene: Scene, game: Snapshot, code: Sequence[str]) -> Accepted | None:
     """Submit a guess that was typed; None after a refusal, which is told in the chat."""
     if await standing(bot, scene, game) == "out":
-        once = f"{game.id}-{scene.player.id}-outsider"
-        await scene.whisper(scene.words("not-a-member"), once=once, window_ms=REFUSED_AGAIN_MS)
+        await scene.whisper(scene.words("not-a-member"), kind=f"{game.id}-outsider")
+        return None
+    if await guesses.tried(scene.play, game, scene.player, code, scene.request):
+        await scene.whisper(scene.words("refused-tried", code="".join(code)))
         return None
     verdict = await guesses.submit(scene.play, game, scene.player, code, scene.request)
     if isinstance(verdict, Refused):
@@ -60,6 +61,5 @@ async def _far(scene: Scene, game: Snapshot, accepted: Accepted) -> bool:
 
 async def _tell(scene: Scene, game: Snapshot, refused: Refused) -> None:
     """Tell why the guess does not count; many in a row are told once."""
-    once = f"{game.id}-{scene.player.id}-{refused.reason}"
     args = {"seconds": ceil(refused.wait_ms / 1000)} if refused.reason == "cooldown" else {}
-    await scene.whisper(scene.words(f"refused-{refused.reason}", **args), once=once, window_ms=REFUSED_AGAIN_MS)
+    await scene.whisper(scene.words(f"refused-{refused.reason}", **args), kind=f"{game.id}-{refused.reason}")

@@ -58,14 +58,15 @@ def board(words: Words, game_id: str, bot_username: str) -> Markup:
     return {
         "inline_keyboard": [
             [compose],
-            [button("history-label", "history"), button("rules-label", "rules"), button("vote-label", "vote")],
+            [button("history-label", "history"), button("rules-label", "rules")],
+            [button("vote-label", "vote")],
         ]
     }
 
 
 def again(words: Words, settings: GameSettings) -> Markup:
     """Under the finished board of a private game."""
-    proposal = Proposal(settings.preset, settings.mode).data()
+    proposal = Proposal(settings.preset, settings.mode, settings.set_name).data()
     return {"inline_keyboard": [[{"text": words.plain("again-label"), "callback_data": proposal}]]}
 
 

@@ -37,7 +37,9 @@ def draw(words: Words, state: GameState, late: bool = False) -> Html:
         lines: list[str] = [*table[:count]]
         if len(table) > count:
             lines.append(words("board-standings-more", count=len(table) - count))
-        text = Html("\n".join([*head, "", *lines, "", proof, words("board-next")]))
+        if lines:
+            lines.append("")
+        text = Html("\n".join([*head, "", *lines, proof, words("board-next")]))
         if count == 0 or utf16(text) <= TEXT_LIMIT:
             return text
         count -= 1

@@ -6,6 +6,7 @@ Replies go to the outbound queue under the update's own key, so a repeated updat
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 
 from aiogram.types import CallbackQuery, InaccessibleMessage, Message, User
@@ -22,6 +23,7 @@ from .keyboards import Markup
 from .recent import Recent
 from .texts import Html, Texts, Words
 
+AGAIN_MS = 15_000  # until a person is answered the same again
 MEMBER_S = 300.0  # for how long somebody who was in a group is taken to be there
 
 
@@ -61,9 +63,18 @@ class Scene:
         """The player's session in this conversation."""
         return await sessions.get(self.play, self.session_id)
 
-    async def whisper(self, text: Html, *, once: str | None = None, window_ms: int | None = None) -> None:
-        """Like `say`, but in a group only the player sees it: what went wrong for one is no news for all."""
-        await self.say(text, once=once, window_ms=window_ms, receiver=None if self.private else self.player.user_id)
+    async def whisper(self, text: Html, *, kind: str = "") -> None:
+        """Like `answer`, but in a group only the player sees it: what went wrong for one is no news for all."""
+        await self.answer(text, kind=kind, receiver=None if self.private else self.player.user_id)
+
+    async def answer(self, text: Html, *, kind: str = "", receiver: int | None = None) -> None:
+        """Answer the player; whoever asks the same again and again is answered once within `AGAIN_MS`.
+
+        The same is what has the same `kind`; in a group also what would be the same text.
+        """
+        name = kind or ("" if self.private else hashlib.sha256(text.encode()).hexdigest()[:16])
+        once = f"{self.room.id}-{self.player.id}-{name}" if name else None
+        await self.say(text, once=once, window_ms=AGAIN_MS if once else None, receiver=receiver, spare=True)
 
     async def say(
         self,
@@ -73,8 +84,12 @@ class Scene:
         once: str | None = None,
         window_ms: int | None = None,
         receiver: int | None = None,
+        spare: bool = False,
     ) -> None:
-        """Order a reply. `once` names it instead of the update: that name says it once within `window_ms` (a day)."""
+        """Order a reply. `once` names it instead of the update: that name says it once within `window_ms` (a day).
+
+        A `spare` reply is left out when too many messages wait for the chat.
+        """
         self._said += 1
         await outbound.say(
             self.play,
@@ -86,6 +101,7 @@ class Scene:
             markup=markup,
             receiver=receiver,
             window_ms=window_ms,
+            spare=spare,
         )
 
     async def game(self) -> Snapshot | None:

@@ -31,11 +31,15 @@ class NotEnded:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """`count` players of `needed` want the end; `closed` when this or an earlier vote reached it."""
+    """`count` players of `needed` want the end; `closed` when this or an earlier vote reached it.
+
+    `again`: the player's vote had counted already.
+    """
 
     count: int
     needed: int
     closed: bool
+    again: bool = False
 
 
 async def end(play: Play, game: Snapshot, player: Player, by_admin: bool, request: str) -> Ended | NotEnded:
@@ -55,7 +59,7 @@ async def end(play: Play, game: Snapshot, player: Player, by_admin: bool, reques
 async def vote_end(play: Play, game: Snapshot, player: Player) -> Vote | NotEnded:
     """Vote for the end; votes count for five minutes, one per player, `Options.votes_needed` end the game."""
     needed = play.options.votes_needed
-    verdict, count, closed = await play.bus.run(
+    verdict, count, closed, again = await play.bus.run(
         LUA.script("vote_end"),
         keys.of_game(play.options, game.id, game.room),
         [player.id, needed, play.options.vote_window_ms],
@@ -64,4 +68,4 @@ async def vote_end(play: Play, game: Snapshot, player: Player) -> Vote | NotEnde
         return NotEnded(cast("Literal['closed', 'gone']", verdict.decode()))
     if closed == b"1":
         await refresh(play, game.id)
-    return Vote(int(count), needed, closed == b"1")
+    return Vote(int(count), needed, closed == b"1", again == b"1")

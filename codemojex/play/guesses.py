@@ -16,7 +16,7 @@ import msgspec
 from codemojex.engine import ids
 from codemojex.game.events import VERSION
 
-from . import keys
+from . import keys, views
 from .commands import LUA
 from .context import Play
 from .games import Snapshot, refresh
@@ -83,6 +83,20 @@ async def submit(play: Play, game: Snapshot, player: Player, code: Sequence[str]
     if verdict in ("closed", "gone") and game.state == "open":
         await refresh(play, game.id)  # the caller's snapshot was old: the next one shall not be
     return Refused(cast("Reason", verdict), int(answer[1]))
+
+
+async def tried(play: Play, game: Snapshot, player: Player, code: Sequence[str], request: str) -> bool:
+    """Whether a scored guess of the player was this code already.
+
+    False when `request` itself handed it in, and when no try is left that could be saved.
+    """
+    state = await views.view(play, game.id)
+    if state is None or not state.tries_left(player.id):
+        return False
+    if not any(row.codes == tuple(code) for row in state.history(player.id)):
+        return False
+    requests = keys.of_game(play.options, game.id, game.room)[6]
+    return not await play.bus.execute("HEXISTS", requests, request)
 
 
 def party(game: Snapshot, player_id: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codemojex.engine import ids
+from codemojex.engine import ids, lanes
 from codemojex.engine.jobs import Dedup, Enqueued, NewJob, Refused, admit, admit_many
 
 from . import rooms
@@ -24,6 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 _WAITING_MS = 3_600_000  # a coalesced order that nobody claimed for an hour makes room for another
+MAX_BEFORE = 5  # messages that wait for a chat until mere answers are left out
 
 
 def lane(chat_id: int) -> str:
@@ -42,11 +43,15 @@ async def say(
     markup: Markup | None = None,
     receiver: int | None = None,
     window_ms: int | None = None,
+    spare: bool = False,
 ) -> bool:
     """Order `text` (HTML) for a chat, or for its member `receiver` alone.
 
-    `key` names it; False when the key was used within `window_ms` (a day).
+    `key` names it; False when the key was used within `window_ms` (a day). A `spare` text is left out while
+    `MAX_BEFORE` messages wait for the chat: its boards and results shall not stand behind answers to a few.
     """
+    if spare and await lanes.depth(play.bus, play.options.outbound, lane(chat_id)) >= MAX_BEFORE:
+        return False
     message = Say(
         chat_id=chat_id, thread_id=thread_id, text=text, key=key, reply_to=reply_to, markup=markup, receiver=receiver
     )

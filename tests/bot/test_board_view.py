@@ -8,9 +8,10 @@ import pytest
 
 from codemojex.bot import board_view, keyboards, result_view
 from codemojex.bot.board_view import TEXT_LIMIT, utf16
-from codemojex.bot.callbacks import read_press
+from codemojex.bot.callbacks import Proposal, read_press
 from codemojex.bot.texts import load_texts
 from codemojex.game.events import GameExhausted
+from codemojex.game.presets import settings_for
 from tests.bot.states import DEADLINE_MS, NONCE, Match
 
 WORDS = load_texts().of("en")
@@ -137,6 +138,39 @@ def test_a_private_composer_shows_everybodys_guesses_and_the_players_own_tries()
     assert "▫️" not in over
 
 
+def test_a_composer_without_tries_says_so_and_takes_no_draft() -> None:
+    match = Match("blind")
+    for number in range(3):
+        match.guess("a", match.settings.palette[number + 1 : number + 7])
+    text = board_view.personal(WORDS, match.state, "a", "▫️", "The Den")
+    assert "You have no tries left in this game." in text
+    assert "▫️" not in text
+    assert "under your name" in board_view.personal(WORDS, match.state, "b", "▫️", "The Den")
+
+
+def test_a_result_without_guesses_has_no_gap() -> None:
+    match = Match()
+    match.close("ended")
+    assert "\n\n\n" not in result_view.draw(WORDS, match.state)
+    match = Match()
+    match.guess("a")
+    match.close("ended")
+    text = result_view.draw(WORDS, match.state)
+    assert "season points\n\n🔏" in text
+
+
+def test_the_groups_buttons_have_room_for_their_labels() -> None:
+    keyboard = keyboards.board(WORDS, "GAM00000000001", "some_bot")["inline_keyboard"]
+    assert isinstance(keyboard, list)
+    assert [len(row) for row in keyboard] == [1, 2, 1]
+
+
+def test_the_next_game_keeps_the_emoji_set() -> None:
+    keyboard = keyboards.again(WORDS, settings_for("quick", "solo", set_name="sports"))["inline_keyboard"]
+    assert isinstance(keyboard, list)
+    assert read_press(keyboard[0][0]["callback_data"]) == Proposal("quick", "solo", "sports")
+
+
 def test_a_team_shares_one_line_and_its_tries() -> None:
     match = Match(mode="team")
     match.guess("a")
@@ -156,7 +190,7 @@ def test_the_result_names_winner_code_points_and_proof() -> None:
     assert "".join(match.secret) in text
     assert NONCE.hex() in text
     assert "1. Ada" in text
-    assert "+170 points" in text
+    assert "+170 season points" in text
     assert "/verify" in text
 
 

@@ -8,6 +8,7 @@ from codemojex.bot.callbacks import MAX_BYTES, BoardPress, ComposerPress, Press,
 from codemojex.bot.deep_links import game_link, read_payload
 from codemojex.engine import ids
 from codemojex.game.presets import PALETTE_LIMIT, PRESETS, TRIES_LIMIT
+from codemojex.game.sets import EMOJI_SETS
 
 LONGEST_GAME = ids.encode("GAM", ids.MAX_SNOWFLAKE)
 
@@ -19,6 +20,7 @@ LONGEST_GAME = ids.encode("GAM", ids.MAX_SNOWFLAKE)
         ComposerPress(LONGEST_GAME, "clear", TRIES_LIMIT),
         BoardPress(LONGEST_GAME, "history"),
         *[Proposal(preset, mode) for preset in PRESETS for mode in ("race", "team", "solo")],
+        *[Proposal("classic", "solo", emoji_set) for emoji_set in EMOJI_SETS],
     ],
 )
 def test_the_longest_data_fits_and_comes_back(press: Press) -> None:
@@ -37,6 +39,7 @@ def test_the_longest_data_fits_and_comes_back(press: Press) -> None:
         f"c:{LONGEST_GAME}:1",
         f"b:{LONGEST_GAME}:drop",
         "p:quick",
+        "p:quick:race:",
         "p:quick:race:" + "x" * 60,
         f"c:{LONGEST_GAME}:١:1",
     ],

@@ -31,8 +31,17 @@ def test_a_full_draft_takes_no_more() -> None:
 
 def test_back_takes_the_last_and_clear_takes_all() -> None:
     assert press("back", (A, B), {}, QUICK) == Drafted((A,))
-    assert press("back", (), {}, QUICK) == Drafted(())
+    assert press("back", (), {}, QUICK) == Complaint("empty-toast")
     assert press("clear", (A, B), {1: C}, QUICK) == Drafted(())
+
+
+def test_pins_are_not_taken_back_by_buttons() -> None:
+    pinned = {0: A, 1: B, 2: C, 3: D}
+    assert [press(action, (), pinned, QUICK) for action in ("back", "clear", "0", "4")] == [
+        Complaint("pinned-toast")
+    ] * 4
+    assert press("clear", (), {1: C}, QUICK) == Complaint("pinned-toast")
+    assert press("send", (), pinned, QUICK) == Ready((A, B, C, D))
 
 
 def test_an_incomplete_draft_is_not_sent() -> None:

@@ -136,6 +136,7 @@ async def test_only_starter_and_admins_end_a_game_and_votes_do(show: Show) -> No
     for _ in range(3):
         await show.says(show.boris, "/vote_end")
     await show.sees("1 of 3 votes")
+    await show.sees("Your vote counts already: 1 of 3.")
     await show.says(show.ada, "/vote_end")
     await show.sees("2 of 3 votes")
     await show.says(show.ada, "/end")
@@ -169,6 +170,10 @@ async def test_buttons_of_the_board_answer_with_toasts(show: Show) -> None:
     vote = await show.people.press_text(show.ada, show.group, message_id, "Vote")
     assert vote is not None
     assert vote["text"] == "Vote counted: 1 of 3."
+    await show.sees("1 of 3 votes to end the game; 3 within 5 minutes end it")
+    vote = await show.people.press_text(show.ada, show.group, message_id, "Vote")
+    assert vote is not None
+    assert vote["text"] == "Your vote counts already: 1 of 3."
     count = len(await show.people.messages(show.group))
     assert len(await show.quiet()) > 0
     assert len(await show.people.messages(show.group)) == count + 2  # the question and its answer, no noise
@@ -331,6 +336,15 @@ async def test_locks_fill_in(show: Show) -> None:
     await show.sees("Pin an emoji like this", chat=show.ada)
     await show.says(show.ada, "/history", show.ada)
     await show.sees("Your guesses", "".join(code), "Tries left: 7", chat=show.ada)
+    await show.says(show.ada, "".join(code), show.ada)
+    await show.sees("You have tried", "already. It cost nothing.", chat=show.ada)
+    await show.says(show.ada, "/lock 2 🍎🍋", show.ada)
+    await show.sees("One emoji for a place, please: /lock 2 🍎", chat=show.ada)
+    await show.says(show.ada, "/end", show.ada)
+    await show.sees("The game was ended", chat=show.ada)
+    asked = await show.says(show.ada, "/history", show.ada)
+    history = await show.sees("Your guesses", chat=show.ada, after=asked["message_id"])
+    assert "Tries left" not in history["text"]
 
 
 async def test_old_and_invented_buttons_are_answered(show: Show) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from codemojex.game.presets import settings_for
 from codemojex.play import keys
-from codemojex.play.guesses import Accepted, Refused
+from codemojex.play.guesses import Accepted, Refused, submit, tried
 from tests.play.table import GameTable
 
 
@@ -101,3 +101,14 @@ async def test_lane_by_player_gives_each_player_a_lane(table: GameTable) -> None
     await by_player.guess(game, "Ada", await by_player.wrong(game))
     [job] = await by_player.claim()
     assert job.lane == table.people["Ada"].id
+
+
+async def test_a_code_is_known_as_tried_once_it_is_scored(table: GameTable) -> None:
+    game, ada, boris = await table.open(), table.people["Ada"], table.people["Boris"]
+    code = await table.wrong(game)
+    assert not await tried(table.play, game, ada, code, "u1")
+    await submit(table.play, game, ada, code, "u1")
+    await table.work()
+    assert await tried(table.play, game, ada, code, "u2")
+    assert not await tried(table.play, game, ada, code, "u1"), "the same request, delivered again"
+    assert not await tried(table.play, game, boris, code, "u3")

@@ -35,9 +35,14 @@ rules =
     <b>Points</b>: an emoji in its place earns 100, less the further away it stands, 0 when it is not in the code.
     ● in place · ○ in the code, but elsewhere
     🟩 in place · 🟨 elsewhere · ⬜ not in the code
+    · nothing until the end
+
+    <b>Quick</b> shows the squares, <b>Classic</b> points and ●○, <b>Expert</b> only the points. <b>Blind</b> shows nothing but a dot until the game is over.
 
     <b>Race</b>: everybody has their own tries, the first to crack the code wins.
     <b>Team</b>: you share the tries and the win.
+
+    <b>Season points</b>: 100 for a crack and 10 more for each try left, 200 at most. Everybody else gets half of their best guess in percent.
 
     Before a game I publish a fingerprint of the code. Afterwards /verify compares it.
 rules-alert =
@@ -64,7 +69,10 @@ play-unknown =
     I do not know “{ $word }”. Try <code>/play quick</code>, <code>classic</code>, <code>expert</code> or <code>blind</code>, in a group with <code>race</code> or <code>team</code>. Emoji sets: { $sets }.
 play-solo-here = Solo games are for our private chat. Here it is <i>race</i> or <i>team</i>.
 play-alone = Here you play alone; <i>race</i> and <i>team</i> are for groups. Add me to one and say /play there.
-play-already = A game is on already. Here is its board; /end or /vote_end stops it.
+play-already = A game is on already: its board is just above. { $where ->
+        [private] /end stops it.
+       *[group] /end or /vote_end stops it.
+    }
 play-privacy = ℹ️ Plain messages are hidden from me in this group. Guess with /guess, reply to my board, or use the button under it. An admin can change that by making me an admin.
 silent-told =
     🔇 I may not write in <b>{ $room }</b>, so its game goes on unseen: guesses count and the deadline stays.
@@ -108,6 +116,9 @@ board-over = 🏁 { $ending }
 board-code = The code was { $code }
 board-next = /play starts the next one · /verify checks this one
 composer-title = ✉️ Your guess for <b>{ $room }</b>
+composer-public = It appears on the group's board, under your name.
+composer-team = It appears on the group's board, under your name, and costs a try of the team.
+composer-out = You have no tries left in this game.
 compose-label = ✏️ Guess in private
 history-label = 📜 My guesses
 rules-label = ❔ Rules
@@ -130,8 +141,8 @@ result-standing = { $rank }. { $name } – { $best } · { $tries ->
         [one] { $tries } try
        *[other] { $tries } tries
     } · { $points ->
-        [one] +{ $points } point
-       *[other] +{ $points } points
+        [one] +{ $points } season point
+       *[other] +{ $points } season points
     }
 result-proof =
     🔏 <code>{ $commitment }</code>
@@ -151,12 +162,15 @@ guess-length-pinned = The code has { $length } emojis and { $pinned ->
     }: send the other { $free }, or all { $length }. You sent { $count }.
 guess-burst = One guess a message, please: { $length } emojis. You sent { $count }, and none of them counted.
 guess-repeated = { $token } stands there twice. Every emoji counts once.
+guess-repeated-pinned = { $token } is pinned at place { $place } and cannot stand there twice. <code>/unlock { $place }</code> lets it go.
+guess-all-pinned = All { $length } places are pinned. <code>/unlock all</code> frees them; or send { $length } emojis, which count as typed.
 refused-closed = This game is over. /play starts a new one.
 refused-late = Too late: the code is cracked.
 refused-no_tries = You have no tries left in this game.
 refused-cooldown = Slow down a little: { $seconds } s.
 refused-gone = I do not find this game any more. /play starts a new one.
 refused-not_yours = That game is somebody else's alone. /play starts one of your own.
+refused-tried = You have tried { $code } already. It cost nothing.
 refused-busy = Too many guesses are waiting. Try again in a moment.
 text-unknown = I understand emojis and commands. /help shows them.
 text-copied = Forwarded messages are no guesses. Type your own, or copy the emojis.
@@ -170,6 +184,8 @@ history-none-toast = You have not guessed in this game yet.
 lock-how = Pin an emoji like this: <code>/lock 1 { $example }</code>
 lock-place = This code has the places 1 to { $length }.
 lock-none = 📌 Nothing is pinned.
+lock-full = 📌 { $slots }: all places are pinned, so there is nothing left to guess. <code>/unlock 1</code> or <code>/unlock all</code> frees them.
+lock-one = One emoji for a place, please: <code>/lock { $place } { $token }</code>
 lock-done = 📌 { $slots }
 unlock-how = Name the place: <code>/unlock 1</code>, or <code>/unlock all</code>.
 verify-live =
@@ -191,10 +207,13 @@ verify-how =
 ## Ending
 
 end-rights = Only who started the game and admins can end it. /vote_end is for everybody.
-vote-count = 🗳 { $count } of { $needed } votes to end the game.
+vote-count = 🗳 { $count } of { $needed } votes to end the game; { $needed } within { $minutes } minutes end it. /vote_end adds yours.
+vote-again = Your vote counts already: { $count } of { $needed }.
+vote-sent = 🗳 Your vote counts: { $count } of { $needed }. The group is told.
 vote-unsure = I cannot find out right now whether you are in that group. Vote there, or try again in a moment.
 vote-solo = This game is yours alone: /end ends it.
 vote-toast = Vote counted: { $count } of { $needed }.
+vote-again-toast = Your vote counts already: { $count } of { $needed }.
 vote-done-toast = The vote has ended the game.
 
 ## Toasts of buttons
@@ -205,6 +224,9 @@ not-a-member-toast = You are not in the group of this game.
 not-yours-toast = This button is not for you. Write to me in private to play.
 start-here-toast = Send /play in this chat to start a game.
 used-toast = { $token } is in your guess already.
+empty-toast = There is nothing to take back.
+pinned-toast = What stands there is pinned: /unlock 1 or /unlock all frees it.
+tried-toast = You have tried this guess already. It cost nothing.
 full-toast = All places are filled: send it or take one back.
 missing-toast = { $count ->
         [one] One place is still empty.

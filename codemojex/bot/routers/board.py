@@ -5,13 +5,13 @@ from __future__ import annotations
 from aiogram import Bot, Router
 from aiogram.types import CallbackQuery, Message
 
-from codemojex.bot import board_view
+from codemojex.bot import board_view, votes
 from codemojex.bot.anonymous import tell_anonymous
 from codemojex.bot.answers import answer
 from codemojex.bot.callbacks import BoardPress
 from codemojex.bot.filters import Order, Pressed
 from codemojex.bot.scene import Desk, of_message, of_query
-from codemojex.play import closing, games, outbound, views
+from codemojex.play import games, outbound, views
 from codemojex.play.closing import NotEnded
 
 
@@ -60,10 +60,11 @@ async def press_board(query: CallbackQuery, bot: Bot, desk: Desk, request: str, 
         if game is None or game.state != "open" or game.room != scene.room.id:
             await answer(bot, query, words.plain("over-toast"))
             return
-        vote = await closing.vote_end(desk.play, game, scene.player)
+        vote = await votes.cast(scene, game)
         if isinstance(vote, NotEnded):
             await answer(bot, query, words.plain("over-toast"))
         elif vote.closed:
             await answer(bot, query, words.plain("vote-done-toast"))
         else:
-            await answer(bot, query, words.plain("vote-toast", count=vote.count, needed=vote.needed))
+            sentence = "vote-again-toast" if vote.again else "vote-toast"
+            await answer(bot, query, words.plain(sentence, count=vote.count, needed=vote.needed))

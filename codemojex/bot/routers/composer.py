@@ -36,9 +36,11 @@ async def compose(query: CallbackQuery, bot: Bot, desk: Desk, request: str, pres
         if game is not None:
             await _redraw(scene, game)
         return
-    tries = await _tries(scene, game)
+    tries, left = await _tries(scene, game)
     if press.action == "send" and press.tries != tries:
         await answer(bot, query, scene.words.plain("outdated-toast"))
+    elif left == 0:
+        await answer(bot, query, scene.words.plain("refused-toast", reason="no_tries"))
     elif press.action == "send" and await standing(bot, scene, game) == "out":
         await answer(bot, query, scene.words.plain("not-a-member-toast"))
     else:
@@ -75,16 +77,18 @@ async def _act(scene: Scene, game: Snapshot, action: str, tries: int) -> str:
 
 
 async def _hand_in(scene: Scene, game: Snapshot, code: tuple[str, ...]) -> str:
+    if await guesses.tried(scene.play, game, scene.player, code, scene.request):
+        return scene.words.plain("tried-toast")
     verdict = await guesses.submit(scene.play, game, scene.player, code, scene.request)
     if isinstance(verdict, guesses.Refused):
         return scene.words.plain("refused-toast", reason=verdict.reason)
     return scene.words.plain("sent-toast", **{"try": verdict.try_no})
 
 
-async def _tries(scene: Scene, game: Snapshot) -> int:
-    """The player's own guesses so far; those of a team do not make a button old."""
+async def _tries(scene: Scene, game: Snapshot) -> tuple[int, int]:
+    """The player's own guesses so far, for those of a team do not make a button old; and the tries that are left."""
     state = await views.view(scene.play, game.id)
-    return len(state.history(scene.player.id)) if state else 0
+    return (len(state.history(scene.player.id)), state.tries_left(scene.player.id)) if state else (0, 1)
 
 
 async def _redraw(scene: Scene, game: Snapshot) -> None:

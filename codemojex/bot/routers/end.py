@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiogram import Bot, Router
 from aiogram.types import Message
 
+from codemojex.bot import votes
 from codemojex.bot.admins import is_admin
 from codemojex.bot.anonymous import tell_anonymous
 from codemojex.bot.filters import Order
@@ -41,7 +42,7 @@ async def end(message: Message, bot: Bot, desk: Desk, request: str) -> None:
 
 
 async def vote_end(message: Message, bot: Bot, desk: Desk, request: str) -> None:
-    """Count a vote; the result message tells when it was enough."""
+    """Count a vote; who votes again is told so, and from a private chat that the group hears of it."""
     scene = await of_message(desk, request, message)
     if scene is None:
         await tell_anonymous(desk, request, message)
@@ -57,11 +58,10 @@ async def vote_end(message: Message, bot: Bot, desk: Desk, request: str) -> None
     if member != "in":
         await scene.whisper(scene.words("not-a-member" if member == "out" else "vote-unsure"))
         return
-    vote = await closing.vote_end(desk.play, game, scene.player)
+    vote = await votes.cast(scene, game)
     if isinstance(vote, NotEnded):
         await scene.whisper(scene.words("no-game"))
-    elif not vote.closed:
-        # One word for each voter: saying it again while the vote counts changes nothing that others must read.
-        text = scene.words("vote-count", count=vote.count, needed=vote.needed)
-        once = f"{game.id}-{scene.player.id}-vote"
-        await scene.say(text, once=once, window_ms=desk.play.options.vote_window_ms)
+    elif vote.again:
+        await scene.whisper(scene.words("vote-again", count=vote.count, needed=vote.needed))
+    elif scene.private and not vote.closed:
+        await scene.whisper(scene.words("vote-sent", count=vote.count, needed=vote.needed))

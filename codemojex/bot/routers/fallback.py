@@ -9,8 +9,6 @@ from codemojex.bot.answers import answer
 from codemojex.bot.filters import InPrivate, is_copy
 from codemojex.bot.scene import Desk, of_message
 
-COPIED_AGAIN_MS = 15_000
-
 
 def build() -> Router:
     """The router of this screen."""
@@ -26,9 +24,9 @@ async def unknown_text(message: Message, desk: Desk, request: str) -> None:
     if scene is None:
         return
     if is_copy(message):
-        await scene.say(scene.words("text-copied"), once=f"{scene.player.id}-copied", window_ms=COPIED_AGAIN_MS)
+        await scene.answer(scene.words("text-copied"), kind="copied")
     else:
-        await scene.say(scene.words("text-unknown"))
+        await scene.answer(scene.words("text-unknown"))
 
 
 async def unknown_button(query: CallbackQuery, bot: Bot, desk: Desk) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 from aiogram import Bot, Router
 from aiogram.types import Message
 
@@ -10,11 +13,12 @@ from codemojex.bot.drafts import pins
 from codemojex.bot.filters import OnlyEmojis, Order
 from codemojex.bot.handing_in import hand_in, show_again_when_far
 from codemojex.bot.scene import Desk, Scene, of_message
-from codemojex.bot.texts import Html
 from codemojex.game import emoji
 from codemojex.game.emoji import Chat, Guess, Parsed, Repeated, Unknown, WrongLength
 from codemojex.game.presets import GameSettings
 from codemojex.play.games import Snapshot
+
+_SIGNS = re.compile("[,;，、]")  # between the emojis of a list
 
 
 def build() -> Router:
@@ -37,8 +41,8 @@ async def typed(message: Message, bot: Bot, desk: Desk, request: str) -> None:
         return
     locks = await _locks(scene, game)
     found = _read(game, message.text or "", locks)
-    if scene.private or _meant(found, game.settings):
-        await _take(bot, scene, game, found, len(locks))
+    if scene.private or _meant(message, found, game.settings, len(locks), desk.me.user_id):
+        await _take(bot, scene, game, found, locks)
 
 
 async def ordered(message: Message, bot: Bot, desk: Desk, request: str, args: str) -> None:
@@ -52,7 +56,7 @@ async def ordered(message: Message, bot: Bot, desk: Desk, request: str, args: st
         await scene.whisper(scene.words("no-game"))
         return
     locks = await _locks(scene, game)
-    await _take(bot, scene, game, _read(game, args, locks), len(locks))
+    await _take(bot, scene, game, _read(game, _SIGNS.sub(" ", args), locks), locks)
 
 
 async def _locks(scene: Scene, game: Snapshot) -> dict[int, str]:
@@ -64,18 +68,30 @@ def _read(game: Snapshot, text: str, locks: dict[int, str]) -> Parsed:
     return emoji.parse_guess(text, game.settings.palette, game.settings.length, locks)
 
 
-async def _take(bot: Bot, scene: Scene, game: Snapshot, found: Parsed, pinned: int) -> None:
+async def _take(bot: Bot, scene: Scene, game: Snapshot, found: Parsed, locks: Mapping[int, str]) -> None:
     if not isinstance(found, Guess):
-        await scene.whisper(_complaint(scene, found, game.settings, pinned))
+        sentence, args = _complaint(found, game.settings, locks)
+        # In a group one complaint of a kind; in private the next mistake is told as well.
+        await scene.whisper(scene.words(sentence, **args), kind="" if scene.private else sentence)
         return
     accepted = await hand_in(bot, scene, game, found.tokens)
     if accepted is not None:
         await show_again_when_far(scene, game, accepted)
 
 
-def _meant(found: Parsed, settings: GameSettings) -> bool:
-    """Whether emojis in a group's talk are meant for the game: palette emojis, and more than a reaction."""
+def _meant(message: Message, found: Parsed, settings: GameSettings, pinned: int, bot_id: int) -> bool:
+    """Whether emojis in a group's talk are meant for the game: palette emojis, and more than a reaction.
+
+    With a foreign emoji among them: a reply to the bot, or as many as a guess has and half of them of the palette.
+    """
     match found:
+        case Unknown():
+            seen = [cluster for cluster in emoji.clusters(message.text or "") if emoji.is_picture(cluster)]
+            known = sum(emoji.token_of(cluster, settings.palette) is not None for cluster in seen)
+            replied = message.reply_to_message and message.reply_to_message.from_user
+            if replied and replied.id == bot_id:
+                return len(seen) > 1
+            return len(seen) in (settings.length, settings.length - pinned) and 2 * known >= len(seen)
         case Guess() | Repeated():
             return True
         case WrongLength(n):
@@ -84,19 +100,24 @@ def _meant(found: Parsed, settings: GameSettings) -> bool:
             return False
 
 
-def _complaint(scene: Scene, found: Parsed, settings: GameSettings, pinned: int) -> Html:
-    words = scene.words
+def _complaint(found: Parsed, settings: GameSettings, locks: Mapping[int, str]) -> tuple[str, dict[str, str | int]]:
+    """The sentence that says what is wrong, and its arguments."""
+    length, free = settings.length, settings.length - len(locks)
     match found:
         case Unknown(cluster):
-            return words("guess-unknown", cluster=cluster, palette="".join(settings.palette))
-        case WrongLength(n) if n >= 2 * settings.length:
-            return words("guess-burst", length=settings.length, count=n)
-        case WrongLength(n) if pinned:
-            free = settings.length - pinned
-            return words("guess-length-pinned", length=settings.length, pinned=pinned, free=free, count=n)
+            return "guess-unknown", {"cluster": cluster, "palette": "".join(settings.palette)}
+        case WrongLength(n) if n >= 2 * length:
+            return "guess-burst", {"length": length, "count": n}
+        case Chat() | WrongLength() if not free:
+            return "guess-all-pinned", {"length": length}
+        case WrongLength(n) if locks:
+            return "guess-length-pinned", {"length": length, "pinned": len(locks), "free": free, "count": n}
         case WrongLength(n):
-            return words("guess-length", length=settings.length, count=n)
+            return "guess-length", {"length": length, "count": n}
+        case Repeated(token) if token in locks.values():
+            place = next(place for place, pinned in locks.items() if pinned == token)
+            return "guess-repeated-pinned", {"token": token, "place": place + 1}
         case Repeated(token):
-            return words("guess-repeated", token=token)
+            return "guess-repeated", {"token": token}
         case Chat() | Guess():
-            return words("guess-how", example="".join(settings.palette[: settings.length]))
+            return "guess-how", {"example": "".join(settings.palette[:length])}

@@ -37,5 +37,5 @@ async def show(message: Message, desk: Desk, request: str) -> None:
     if not lines:
         await scene.whisper(scene.words("history-none"))
         return
-    left = scene.words("history-left", tries=state.tries_left(scene.player.id))
-    await scene.whisper(Html("\n".join([scene.words("history-title"), *lines[-MAX_LINES:], left])))
+    left = [] if state.over else [scene.words("history-left", tries=state.tries_left(scene.player.id))]
+    await scene.whisper(Html("\n".join([scene.words("history-title"), *lines[-MAX_LINES:], *left])))

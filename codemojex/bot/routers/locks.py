@@ -38,6 +38,9 @@ async def lock(message: Message, desk: Desk, request: str, args: str) -> None:
     token = emoji.token_of(cluster.strip(), settings.palette) if cluster.strip() else None
     if not place.isdecimal() or not cluster.strip():
         await scene.whisper(scene.words("lock-how", example=settings.palette[0]))
+    elif place.isdecimal() and len(several := [each for each in emoji.clusters(cluster) if each.strip()]) > 1:
+        example = emoji.token_of(several[0], settings.palette) or settings.palette[0]
+        await scene.whisper(scene.words("lock-one", place=place[:3], token=example))
     elif token is None:
         palette = "".join(settings.palette)
         await scene.whisper(scene.words("guess-unknown", cluster=cluster.strip()[:16], palette=palette))
@@ -88,7 +91,8 @@ async def _change(scene: Scene, game: Snapshot, change: Callable[[dict[int, str]
     session = await sessions.update(scene.play, scene.session_id, changed)
     pinned = pins(session.locks, game.settings)
     if pinned:
-        await scene.whisper(scene.words("lock-done", slots=shown((), pinned, game.settings.length)))
+        sentence = "lock-full" if len(pinned) == game.settings.length else "lock-done"
+        await scene.whisper(scene.words(sentence, slots=shown((), pinned, game.settings.length)))
     else:
         await scene.whisper(scene.words("lock-none"))
     if scene.private and game.room == scene.room.id:

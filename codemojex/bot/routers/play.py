@@ -71,7 +71,7 @@ async def start_game(message: Message, bot: Bot, desk: Desk, request: str, args:
     elif isinstance(settings, Misplaced):
         await scene.whisper(scene.words("play-solo-here"))
     elif not await _open(scene, settings):
-        await scene.whisper(scene.words("play-already"))
+        await scene.whisper(scene.words("play-already", where="private" if scene.private else "group"))
     elif scene.private and {"race", "team"} & set(args.lower().split()):
         await scene.say(scene.words("play-alone"))
     elif not scene.private and not desk.me.reads_all and not await is_admin(bot, scene.room.chat_id, desk.me.user_id):
@@ -84,13 +84,13 @@ async def accept_proposal(query: CallbackQuery, bot: Bot, desk: Desk, request: s
     if scene is None or not scene.private:
         await answer(bot, query, desk.texts.of(query.from_user.language_code).plain("start-here-toast"))
         return
-    settings = read_play(press.preset, private=True)
+    settings = read_play(f"{press.preset} {press.emoji_set}", private=True)
     if not isinstance(settings, GameSettings):
         await answer(bot, query, scene.words.plain("outdated-toast"))
         return
     await answer(bot, query)
     if not await _open(scene, settings):
-        await scene.whisper(scene.words("play-already"))
+        await scene.whisper(scene.words("play-already", where="private" if scene.private else "group"))
 
 
 async def _open(scene: Scene, settings: GameSettings) -> bool:

@@ -29,7 +29,7 @@ async def start(message: Message, bot: Bot, desk: Desk, request: str, args: str)
     if scene is None:
         return
     if not scene.private:
-        await scene.say(scene.words("start-group"))
+        await scene.answer(scene.words("start-group"))
         return
     game_id = read_payload(args)
     if game_id is None:
@@ -41,13 +41,13 @@ async def start(message: Message, bot: Bot, desk: Desk, request: str, args: str)
 async def help_(message: Message, desk: Desk, request: str) -> None:
     """All commands."""
     if scene := await of_message(desk, request, message):
-        await scene.say(scene.words("help"))
+        await scene.answer(scene.words("help"))
 
 
 async def rules(message: Message, desk: Desk, request: str) -> None:
     """The rules of the game."""
     if scene := await of_message(desk, request, message):
-        await scene.say(scene.words("rules"))
+        await scene.answer(scene.words("rules"))
 
 
 async def _join(bot: Bot, scene: Scene, game_id: str) -> None:

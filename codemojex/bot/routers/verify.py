@@ -32,7 +32,7 @@ async def verify(message: Message, desk: Desk, request: str) -> None:
         return
     commitment = state.opened.commitment
     if state.closed is None:
-        await scene.say(scene.words("verify-live", commitment=commitment))
+        await scene.answer(scene.words("verify-live", commitment=commitment))
         return
     verdict = scene.words(
         "verify-good" if state.commitment_holds() else "verify-bad",
@@ -40,4 +40,4 @@ async def verify(message: Message, desk: Desk, request: str) -> None:
         nonce=state.closed.nonce,
         commitment=commitment,
     )
-    await scene.say(Html(f"{verdict}\n\n{scene.words('verify-how')}"))
+    await scene.answer(Html(f"{verdict}\n\n{scene.words('verify-how')}"))
