@@ -55,7 +55,7 @@ def assert_table(game: Game, result: Result, tries: int, team: bool = False) -> 
     for rank, (line, (name, best, count, points)) in enumerate(zip(result.standings, expected, strict=True), 1):
         assert line.startswith(f"{rank}. {name} – "), line
         assert f" {best} ●" in line, line
-        assert f" · {count} {'try' if count == 1 else 'tries'} · +{points} point" in line, line
+        assert f" · {count} {'try' if count == 1 else 'tries'} · +{points} season point" in line, line
 
 
 async def archived(store: Store, game_id: str) -> ArchivedGame:
