@@ -266,7 +266,7 @@ async def test_three_votes_end_a_game(company: Company, store: Store) -> None:
     await game.guess(company.boris, "Boris", game.palette[2:8])
     await people.send(company.boris, group, "/vote_end")
     await says(people, group, "1 of 3 votes")
-    assert await game.press(company.boris, "Vote") == "Vote counted: 1 of 3."
+    assert await game.press(company.boris, "Vote") == "Your vote counts already: 1 of 3."
     assert await game.press(company.ada, "Vote") == "Vote counted: 2 of 3."
     assert await game.press(company.chen, "Vote") == "The vote has ended the game."
     result = await game.result("You voted to end the game.")
