@@ -53,6 +53,7 @@ export class Engine {
     this.connected = true;
     await this.fence();
     await this.leaseNode();
+    this.renewal = setInterval(() => this.renewNode().catch(() => {}), NODE_LEASE_MS / 3).unref();
   }
 
   constructor(directory, protocol, commands, keys, ids) {
@@ -91,16 +92,17 @@ export class Engine {
   async leaseNode() {
     const { first, count } = this.ids.leased_nodes;
     const start = first + Math.floor(Math.random() * count);
+    const sent = performance.now();
     this.node = await this.run('node_lease', [this.nodesKey], [this.token, NODE_LEASE_MS, NODE_REST_MS, start, count]);
     if (this.node < 0) throw new Error('every node number is leased: stop workers that are not needed');
-    this.nodeUntil = performance.now() + NODE_LEASE_MS;
-    this.renewal = setInterval(() => this.renewNode().catch(() => {}), NODE_LEASE_MS / 3).unref();
+    this.nodeUntil = sent + NODE_LEASE_MS;
   }
 
   async renewNode(leaseMs = NODE_LEASE_MS) {
     const sent = performance.now();
     const held = await this.run('node_renew', [this.nodesKey], [this.node, this.token, leaseMs, NODE_REST_MS]);
     this.nodeUntil = held === 1 ? sent + leaseMs : 0;
+    if (held !== 1 && leaseMs) await this.leaseNode(); // the server forgot this number, or gave it away
   }
 
   /** A fresh id: strictly increasing in this process, whatever its clock does. */

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from codemojex.engine import export, ids, metrics, recovery
+from codemojex.engine import export, ids, keyspace, metrics, recovery
 from codemojex.engine.jobs import Job
 from codemojex.engine.outcome import Complete, Retry
 from codemojex.engine.settlement import Settled, Stale
@@ -48,7 +48,7 @@ const [url, directory, queue] = process.argv.slice(2);
 const engine = await Engine.connect(url, directory, queue);
 for await (const line of createInterface({ input: process.stdin })) {
   const [method, ...args] = JSON.parse(line);
-  const answer = await engine[method](...args).catch((error) => ({ error: error.message }));
+  const answer = await (async () => engine[method](...args))().catch((error) => ({ error: error.message }));
   const text = (key, value) => (value?.type === 'Buffer' ? Buffer.from(value.data).toString() : value);
   process.stdout.write(`${JSON.stringify(answer ?? null, text)}\\n`);
 }
@@ -285,6 +285,15 @@ await engine.close();
     assert {ids.parse(i).node for i in made} == {number}
     now = int((await bench.bus.execute("TIME"))[0]) * 1000
     assert abs(ids.parse(made[0]).unix_ms - now) < 60_000
+
+
+async def test_a_node_number_that_was_lost_is_replaced(bench: Bench, peer: Peer) -> None:
+    lost = ids.parse(await peer("mint", "JOB")).node
+    await bench.bus.execute("HSET", keyspace.NODES_KEY, lost, "99999999999999:somebody")
+    await peer("renewNode")
+    fresh = ids.parse(await peer("mint", "JOB")).node
+    await bench.bus.execute("HDEL", keyspace.NODES_KEY, lost)
+    assert fresh != lost
 
 
 async def test_a_worker_that_is_stopped_gives_back_what_it_holds(node: Path, bench: Bench, valkey_url: str) -> None:
