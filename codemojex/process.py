@@ -1,0 +1,90 @@
+"""What every command of the program shares: its log, its signals, and faults that are said in one line.
+
+The first signal asks the work to stop in order, the second ends it at once. What a user can mend (an address, a
+password, a directory) becomes a `Fault`; everything else is a defect and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from codemojex import logs
+from codemojex.embedded import EmbeddedServerError
+from codemojex.engine.errors import AccessDenied, ConnectionFault, EngineError
+from codemojex.settings import Settings
+from codemojex.store.errors import StoreUnavailable
+
+_AT_ONCE_S = 1.0  # what a second signal leaves for closing files and ending the embedded server
+
+
+class Fault(Exception):
+    """Something outside is wrong; the message is one line with the remedy."""
+
+
+class WrongUsage(Fault):
+    """What was asked for cannot be done; the message is one line with the remedy."""
+
+
+def carry_out(settings: Settings, work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> int:
+    """Run `work` with logging and signals set up; the exit code. Raises Fault for what a user can mend."""
+    logs.configure(level=settings.log_level, form=settings.log_format, secrets=settings.secrets())
+    try:
+        with mendable():
+            return asyncio.run(_until_signalled(work))
+    except BaseExceptionGroup as group:
+        with mendable():
+            raise _only(group) from None
+    raise AssertionError("unreachable")
+
+
+async def _until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    stop = asyncio.Event()
+
+    def signalled() -> None:
+        if not stop.is_set():
+            print("codemojex: stopping; Ctrl-C again ends it at once", file=sys.stderr, flush=True)
+            stop.set()
+        elif task is not None:
+            task.cancel("a second signal")
+            loop.call_later(_AT_ONCE_S, os._exit, 130)  # whatever still hangs; the next start takes over
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, signalled)
+    try:
+        await work(stop)
+    except asyncio.CancelledError:
+        return 130
+    return 0
+
+
+@contextmanager
+def mendable() -> Generator[None]:
+    """Turn what a user can mend into a `Fault`."""
+    try:
+        yield
+    except AccessDenied as error:
+        raise Fault(f"{error} (CODEMOJEX_VALKEY_URL)") from error
+    except ConnectionFault as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise Fault(f"{reason}: check that Valkey runs there, and CODEMOJEX_VALKEY_URL") from error
+    except (StoreUnavailable, EmbeddedServerError, EngineError) as error:
+        lines = str(error).splitlines()
+        raise Fault(lines[0] if lines else type(error).__name__) from error
+    except OSError as error:
+        raise Fault(
+            f"{error.strerror or error}: {error.filename or 'check the address and the permissions'}"
+        ) from error
+
+
+def _only(error: BaseException) -> BaseException:
+    """The one exception at the bottom of nested groups; a group itself when it holds several."""
+    inner = cast("tuple[BaseException, ...]", getattr(error, "exceptions", ()))
+    return _only(inner[0]) if len(inner) == 1 else error
