@@ -95,7 +95,7 @@ async def tried(play: Play, game: Snapshot, player: Player, code: Sequence[str],
         return False
     if not any(row.codes == tuple(code) for row in state.history(player.id)):
         return False
-    requests = keys.of_game(play.options, game.id, game.room)[6]
+    requests = keys.requests(keys.queue(play.options, game.id), game.id)
     return not await play.bus.execute("HEXISTS", requests, request)
 
 

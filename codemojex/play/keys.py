@@ -116,6 +116,11 @@ def sent(options: Options, game_id: str) -> str:
     return f"{_prefix(options.outbound)}sent:{ids.require(game_id, 'GAM')}"
 
 
+def requests(queue: str, game_id: str) -> str:
+    """Hash of the requests that handed in a guess: request → what it was answered."""
+    return f"{_prefix(queue)}requests:{ids.require(game_id, 'GAM')}"
+
+
 def composers(options: Options, game_id: str) -> str:
     """Hash of the game's private composers: player → where it stands, in the slot of the outbound queue."""
     return f"{_prefix(options.outbound)}composers:{ids.require(game_id, 'GAM')}"
@@ -130,14 +135,17 @@ def of_game(options: Options, game_id: str, room_id: str) -> list[str]:
     """All keys of a game in the order of the fragment `lua/include/game_keys.lua`."""
     home = queue(options, game_id)
     space = keyspace.of(home)
-    own = [f"{_prefix(home)}{family}:{game_id}" for family in ("tries", "requests", "outstanding", "votes")]
+    tries, outstanding, votes = (f"{_prefix(home)}{family}:{game_id}" for family in ("tries", "outstanding", "votes"))
     return [
         space.prefix,
         space.stream(FEED),
         space.stream(game_id),
         game(home, game_id),
         secret(home, game_id),
-        *own,
+        tries,
+        requests(home, game_id),
+        outstanding,
+        votes,
         board(home, game_id),
         room(home, room_id),
         complete(home),
