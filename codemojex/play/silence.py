@@ -2,8 +2,8 @@
 
 While a place is silent its boards and texts are let go; games and their deadlines go on. The result of a game that
 ended there is kept. `end` is called when the bot may write again: the kept result is ordered then, and below it the
-live game's board. Kept in the slot of the outbound queue; a place that nobody asks about is forgotten after three
-months.
+live game's board. It lives in the slot of the outbound queue, for `Options.mapping_keep_ms` since it began or since a
+result was kept; a place that is forgotten is found silent again by the next message.
 """
 
 from __future__ import annotations
