@@ -48,9 +48,7 @@ class Delivery:
     def __init__(self, bot: Bot, desk: Desk) -> None:
         self._bot = bot
         self._desk = desk
-        self._plain = Recent(
-            10_000, 3_600
-        )  # chats that refused to show something to one person alone, how often in a row
+        self._plain = Recent(10_000, 3_600)  # chats that refused to whisper, and how often in a row
 
     async def deliver(self, message: Message, patient: bool) -> NotYet | Unknown | None:
         """Bring it there; None when it is there. Raises the Bot API's errors."""

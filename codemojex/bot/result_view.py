@@ -11,7 +11,8 @@ from .texts import Html, Words
 def draw(words: Words, state: GameState, late: bool = False) -> Html:
     """The result of a closed game, within Telegram's limit; a `late` one says which game it was.
 
-    Raises ValueError while the code is still secret."""
+    Raises ValueError while the code is still secret.
+    """
     closed, opened = state.closed, state.opened
     if closed is None or opened is None:
         raise ValueError("a game that is not closed has no result")

@@ -29,9 +29,10 @@ async def show(message: Message, desk: Desk, request: str) -> None:
     if scene is None:
         await tell_anonymous(desk, request, message)
         return
-    if game := await scene.game():
+    game = await scene.game()
+    if game is not None:
         await scene.make_current(game)
-    game_id = await scene.last_game_id()
+    game_id = game.id if game else await scene.last_game_id()
     state = await views.view(desk.play, game_id) if game_id else None
     if game_id is None or state is None or state.opened is None:
         await scene.whisper(scene.words("no-game"))

@@ -38,7 +38,7 @@ async def lock(message: Message, desk: Desk, request: str, args: str) -> None:
     token = emoji.token_of(cluster.strip(), settings.palette) if cluster.strip() else None
     if not place.isdecimal() or not cluster.strip():
         await scene.whisper(scene.words("lock-how", example=settings.palette[0]))
-    elif place.isdecimal() and len(several := [each for each in emoji.clusters(cluster) if each.strip()]) > 1:
+    elif len(several := [each for each in emoji.clusters(cluster) if each.strip()]) > 1:
         example = emoji.token_of(several[0], settings.palette) or settings.palette[0]
         await scene.whisper(scene.words("lock-one", place=place[:3], token=example))
     elif token is None:

@@ -90,7 +90,7 @@ async def accept_proposal(query: CallbackQuery, bot: Bot, desk: Desk, request: s
         return
     await answer(bot, query)
     if not await _open(scene, settings):
-        await scene.whisper(scene.words("play-already", where="private" if scene.private else "group"))
+        await scene.whisper(scene.words("play-already", where="private"))
 
 
 async def _open(scene: Scene, settings: GameSettings) -> bool:
