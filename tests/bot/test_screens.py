@@ -317,6 +317,16 @@ async def test_who_has_left_the_group_neither_guesses_nor_votes(show: Show) -> N
     assert not (await show.table.state(await show.game())).rows
 
 
+async def test_who_was_in_the_group_a_moment_ago_is_not_asked_for_again(show: Show) -> None:
+    await show.says(show.ada, "/play quick")
+    await show.sees("No guess yet")
+    await show.people.start(show.boris, f"g_{(await show.game()).id}")
+    await show.sees("Your guess for The Den", chat=show.boris)
+    await show.people.fault("getChatMember", "500", 1)
+    await show.says(show.boris, "/vote_end", show.boris)
+    await show.sees("Your vote counts: 1 of", chat=show.boris)
+
+
 async def test_locks_fill_in(show: Show) -> None:
     await show.says(show.ada, "/play quick", show.ada)
     await show.sees("Quick · solo", chat=show.ada)
