@@ -1,8 +1,8 @@
 """Single admissions made in one tick of the event loop travel as one batch.
 
-The first call of a tick lets the others of the tick join; each caller gets its own verdict. Bounded: beyond `LIMIT`
-unanswered jobs a call is refused at once. A caller that is cancelled takes nobody with it: the batch travels on, and
-every failure of the ride is raised by the calls that wait for it.
+The first call of a tick makes a ride, which begins in the next one, so the others of the tick join; each caller gets
+its own verdict. Bounded: beyond `LIMIT` unanswered jobs a call is refused at once. A caller that is cancelled takes
+nobody with it: the batch travels on, and every failure of the ride is raised by the calls that wait for it.
 """
 
 from __future__ import annotations
@@ -45,16 +45,13 @@ class Admission:
         self._joining.append((job, answer))
         self.unanswered += 1
         if len(self._joining) == 1:
-            loop.call_soon(self._depart, bus)
+            ride = loop.create_task(self._ride(bus))
+            self._rides.add(ride)
+            ride.add_done_callback(self._ended)
         return await answer
 
-    def _depart(self, bus: Connector) -> None:
+    async def _ride(self, bus: Connector) -> None:
         batch, self._joining = self._joining, []
-        ride = asyncio.get_running_loop().create_task(self._ride(bus, batch))
-        self._rides.add(ride)
-        ride.add_done_callback(self._rides.discard)
-
-    async def _ride(self, bus: Connector, batch: list[tuple[NewJob, asyncio.Future[Verdict]]]) -> None:
         verdicts: Sequence[Verdict | BaseException]
         try:
             verdicts = await self._send(bus, self._queue, [job for job, _ in batch])
@@ -70,6 +67,14 @@ class Admission:
                 answer.set_exception(verdict)
             else:
                 answer.set_result(verdict)
+
+    def _ended(self, ride: asyncio.Task[None]) -> None:
+        self._rides.discard(ride)
+        if ride.cancelled():  # before it began, so it has answered nobody
+            batch, self._joining = self._joining, []
+            self.unanswered -= len(batch)
+            for _, answer in batch:
+                answer.cancel()
 
 
 def shared(bus: Connector, queue: str, send: Send) -> Admission:

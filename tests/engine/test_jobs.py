@@ -258,6 +258,18 @@ async def test_a_cancelled_admission_takes_nobody_with_it(bench: Bench) -> None:
     assert admission.shared(bench.bus, bench.queue, jobs.attempt_many).unanswered == 0
 
 
+async def test_a_batch_that_is_cancelled_before_it_leaves_holds_nobody_up(bench: Bench) -> None:
+    before = asyncio.all_tasks()
+    caller = asyncio.create_task(jobs.admit(bench.bus, bench.queue, bench.job()))
+    await asyncio.sleep(0)
+    (ride,) = asyncio.all_tasks() - before - {caller}
+    ride.cancel()
+    async with asyncio.timeout(5):
+        assert isinstance((await asyncio.gather(caller, return_exceptions=True))[0], asyncio.CancelledError)
+        assert admission.shared(bench.bus, bench.queue, jobs.attempt_many).unanswered == 0
+        assert await jobs.admit(bench.bus, bench.queue, bench.job()) == Enqueued()
+
+
 async def test_too_many_unanswered_admissions_are_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "LIMIT", 2)
     answers = await asyncio.gather(
