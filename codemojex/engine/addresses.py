@@ -63,12 +63,10 @@ def place(url: str) -> Place:
     if not colon or scheme.removesuffix("s") not in _MANY:
         if not colon or scheme not in _SINGLE:
             raise InvalidValue(_WANTED)
-        if scheme != "unix" and not _has_port(url):
-            raise InvalidValue("the port in the server URL must be a number from 0 to 65535")
         try:
-            _ = urlsplit(f"{scheme}://{rest}").port if scheme != "unix" else None
+            _ = scheme == "unix" or urlsplit(url).port
         except ValueError:  # its text shows the address
-            raise InvalidValue("the port of the server URL is no number: write valkey://host:port/db") from None
+            raise InvalidValue("the port in the server URL must be a number from 0 to 65535") from None
         return Place("single", single=f"{_CLIENT[scheme]}://{rest}")
     kind, port = _MANY[scheme.removesuffix("s")]
     rest, _, query = rest.partition("?")
@@ -93,14 +91,6 @@ def place(url: str) -> Place:
         seed_login=seed_login,
         tail=f"/{database or 0}" + (f"?{urlencode(options)}" if options else ""),
     )
-
-
-def _has_port(url: str) -> bool:
-    """Whether the port is one that can be, or not named."""
-    try:
-        return (urlsplit(url).port or 0) >= 0
-    except ValueError:
-        return False
 
 
 def _address(text: str, default: int) -> Address:

@@ -79,6 +79,8 @@ def test_a_replica_set_is_its_sentinels_and_a_service() -> None:
         ("cluster://", "host:port"),
         ("cluster://one,,two", "host:port"),
         ("cluster://one:70000", "host:port"),
+        ("valkey://me:hunter2@one:70000", "0 to 65535"),
+        ("rediss://me:hunter2@one:six", "0 to 65535"),
         ("cluster://me:hunter2@one/5", "database 0"),
         ("memcached://hunter2@one", "sentinel://"),
     ],
