@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 from hypothesis import settings
 
+from codemojex.engine.connector import Connector
 from tests.support.valkey import ValkeyServer
 
 # How long one example takes says something about the machine, not about the property.
@@ -28,6 +29,14 @@ def valkey_server() -> Iterator[ValkeyServer]:
 @pytest.fixture
 def valkey_url(valkey_server: ValkeyServer) -> str:
     return valkey_server.url
+
+
+@pytest.fixture
+async def bus(valkey_url: str) -> AsyncIterator[Connector]:
+    """A connector to the shared server."""
+    bus = await Connector.connect(valkey_url)
+    yield bus
+    await bus.close()
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ def id_vectors() -> dict[str, Any]:
     valid = [(ids.encode(namespace, snowflake), snowflake) for namespace, snowflake in _IDS]
     return {
         "epoch_ms": ids.EPOCH_MS,
-        "alphabet": "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
+        "alphabet": ids.ALPHABET,
         "bits": {"timestamp_ms": 41, "node": 10, "sequence": 12},
         "last_payload": ids.base62(ids.MAX_SNOWFLAKE),
         "leased_nodes": {"first": 0, "count": ids.SCRIPT_NODES.start},

@@ -22,8 +22,8 @@ EPOCH_MS = 1_704_067_200_000
 MAX_SNOWFLAKE = 2**63 - 1
 MAX_NODE = 1023
 SCRIPT_NODES = range(1008, 1024)  # never leased to a process: stream records minted inside scripts carry them
-_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_DIGIT = {c: i for i, c in enumerate(_ALPHABET)}
+ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_DIGIT = {c: i for i, c in enumerate(ALPHABET)}
 _WIDTH = 11
 _LENGTH = 14
 _LAST_PAYLOAD = "AzL8n0Y58m7"  # base62 of 2**63 - 1; fixed width makes the byte-wise comparison exact
@@ -67,7 +67,7 @@ def base62(snowflake: int) -> str:
     digits: list[str] = []
     for _ in range(_WIDTH):
         snowflake, digit = divmod(snowflake, 62)
-        digits.append(_ALPHABET[digit])
+        digits.append(ALPHABET[digit])
     return "".join(reversed(digits))
 
 

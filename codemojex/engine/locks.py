@@ -11,19 +11,19 @@ import asyncio
 from collections.abc import Sequence
 
 from . import bounds, ids, keyspace
+from .claims import MAX_LEASE_MS, check_lease
 from .connector import Connector
 from .errors import ConnectionFault, InvalidValue, ServerError
 from .scripts import ENGINE
 from .waiting import wait
 
 MAX_HELD = 500
-_MAX_LEASE_MS = 24 * 3600 * 1000
 Held = tuple[str, str]  # job id, token
 
 
 async def track(bus: Connector, queue: str, held: Sequence[Held], ttl_ms: int) -> list[bool]:
     """Mark jobs as held for `ttl_ms`; False, and no mark, for one that is not in flight."""
-    args = [_positive("ttl_ms", ttl_ms), *_flat(held)]
+    args = [bounds.integer("ttl_ms", ttl_ms, 1, 2 * MAX_LEASE_MS), *_flat(held)]
     replies = await bus.run(ENGINE.script("lock_set"), (keyspace.of(queue).prefix,), args)
     return [reply == 1 for reply in replies]
 
@@ -36,7 +36,7 @@ async def untrack(bus: Connector, queue: str, held: Sequence[Held]) -> list[bool
 
 async def refresh(bus: Connector, queue: str, held: Sequence[Held], lease_ms: int) -> list[str]:
     """Renew the leases, and the marks of those that could be renewed; the ids that are not held any more."""
-    lease_ms = _positive("lease_ms", lease_ms)
+    check_lease(lease_ms)
     args = [lease_ms, 2 * lease_ms, *_flat(held)]
     replies = await bus.run(ENGINE.script("lock_refresh"), (keyspace.of(queue).prefix,), args)
     return [job_id for (job_id, _), reply in zip(held, replies, strict=True) if reply in (b"stale", b"gone")]
@@ -46,9 +46,10 @@ class LockPlane:
     """The jobs that one process holds: marked when tracked, renewed together every half lease by `run`."""
 
     def __init__(self, bus: Connector, queue: str, lease_ms: int = 30_000) -> None:
+        check_lease(lease_ms)
         self._bus = bus
         self._queue = keyspace.of(queue).queue
-        self._lease_ms = _positive("lease_ms", lease_ms)
+        self._lease_ms = lease_ms
         self._held: dict[str, str] = {}
         self._stop = asyncio.Event()
 
@@ -94,7 +95,3 @@ def _flat(held: Sequence[Held]) -> list[str | int]:
     if not 1 <= len(held) <= MAX_HELD:
         raise InvalidValue(f"{len(held)} jobs in one call are out of range: use 1 to {MAX_HELD}")
     return [part for job_id, token in held for part in (ids.require(job_id), bounds.text("token", token))]
-
-
-def _positive(what: str, value: int) -> int:
-    return bounds.integer(what, value, 1, 2 * _MAX_LEASE_MS)

@@ -109,6 +109,8 @@ class Pool(BlockingConnectionPool):
         except TimeoutError as error:
             await connection.disconnect(nowait=True)
             raise faults.TimeoutError(f"none within {timeout_s:g} s") from error
+        except (faults.DataError, UnicodeEncodeError):  # of the packing: nothing left, so no answer can come late
+            raise
         except BaseException:
             await connection.disconnect(nowait=True)
             raise

@@ -239,7 +239,8 @@ async def _set(
 
 async def _now_ms(bus: Connector, queue: str) -> int:
     """The clock of the queue's own server."""
-    return (await _look(bus, queue, 1))[1]
+    seconds, micros = await bus.at(_prefix(queue), "TIME")
+    return int(seconds) * 1000 + int(micros) // 1000
 
 
 def _schedule(every_ms: str, expression: str, zone: str) -> Schedule:

@@ -22,8 +22,6 @@ class Timed:
         self._way = way
         self._observe = observe
         self.blocking = way.blocking
-        self.teach = way.teach
-        self.at = way.at
         self.renew = way.renew
         self.subscriber = way.subscriber
         self.close = way.close
@@ -33,6 +31,12 @@ class Timed:
 
     async def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         return await self._timed(self._way.pipeline(commands), len(commands))
+
+    async def teach(self, command: Command, key: str | None) -> Any:
+        return await self._timed(self._way.teach(command, key), 1)
+
+    async def at(self, key: str, command: Command) -> Any:
+        return await self._timed(self._way.at(key, command), 1)
 
     async def _timed(self, call: Awaitable[Any], commands: int) -> Any:  # as above
         began = time.monotonic()

@@ -22,7 +22,7 @@ from .outcome import Complete, Delay, Discard, Outcome, Retry
 from .settlement import EffectFailure, Policy, Settled, Settlement, SettleVerdict
 from .waiting import reconnect_s
 
-MAX_ERROR_TEXT = 500  # characters of an error that are kept
+_MAX_TOLD = 500  # characters of an error that listeners hear
 
 
 class Settler:
@@ -159,7 +159,7 @@ def _event(item: Settlement, verdict: Settled) -> Sequence[bytes]:
         case Complete():
             return [events.encode("completed", item.job_id)]
         case Retry(error=error) | Discard(error=error):
-            return [events.encode("failed", item.job_id, error=error[:MAX_ERROR_TEXT], state=verdict.state)]
+            return [events.encode("failed", item.job_id, error=error[:_MAX_TOLD], state=verdict.state)]
         case Delay():
             return [events.encode("delayed", item.job_id)]
         case _:

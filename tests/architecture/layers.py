@@ -58,9 +58,9 @@ ENGINE_LINES = (
     "clock ids bounds errors error_text backoff circuit lru recurrence observing",
     "keyspace families records waiting frames cache_types",
     "scripts addresses routes translation pools connections routing topology round_trips connector",
-    "outcome effects retention locks nodes registry second_layer coherence",
+    "outcome effects retention nodes registry second_layer coherence",
     "jobs admission claims",
-    "lanes limits streams group_entries groups events cancel rows cache_memory cache_loads cache_table repeat "
+    "lanes limits locks streams group_entries groups events cancel rows cache_memory cache_loads cache_table repeat "
     "middleware telemetry tracing",
     "settlement schedule recovery outbox flows admin metrics",
     "pump shaping settling holding retention_driver",

@@ -41,13 +41,6 @@ async def bot(telegram: LocalTelegram) -> AsyncIterator[Bot]:
 
 
 @pytest.fixture
-async def bus(valkey_url: str) -> AsyncIterator[Connector]:
-    connector = await Connector.connect(valkey_url)
-    yield connector
-    await connector.close()
-
-
-@pytest.fixture
 async def durable(tmp_path: Path) -> AsyncIterator[engine.Store]:
     url = f"sqlite+aiosqlite:///{tmp_path}/store.db"
     await migrate(url)

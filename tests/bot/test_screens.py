@@ -141,7 +141,9 @@ async def test_only_starter_and_admins_end_a_game_and_votes_do(show: Show) -> No
     await show.sees("2 of 3 votes")
     await show.says(show.ada, "/end")
     await show.sees("The game was ended", "The code was", "/verify")
-    assert sum("of 3 votes" in text for text in await show.quiet()) == 2, "a vote that is repeated is told once"
+    told = await show.quiet()
+    assert sum("of 3 votes" in text for text in told) == 2
+    assert sum("counts already" in text for text in told) == 1, "a vote that is repeated is told once"
 
 
 async def test_an_admin_ends_a_game_of_somebody_else(show: Show) -> None:
@@ -388,6 +390,11 @@ async def test_privacy_mode_is_said_once(show: Show) -> None:
     closed = await show.people.add_group("Closed", [show.ada], privacy=True)
     await show.says(show.ada, "/play quick", closed)
     await show.sees("Plain messages are hidden from me", chat=closed)
+    await show.says(show.ada, "/end", closed)
+    result = await show.sees("The game was ended", chat=closed)
+    await show.says(show.ada, "/play quick", closed)
+    await show.sees("No guess yet", chat=closed, after=result["message_id"])
+    assert sum("Plain messages are hidden" in text for text in await show.quiet(closed)) == 1
 
 
 async def test_each_topic_has_its_own_game(show: Show) -> None:

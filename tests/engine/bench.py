@@ -6,12 +6,15 @@ clock. `sound` is the oracle: it fails with everything the audit finds.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 from codemojex.engine import claims, ids, jobs, keyspace, settlement
 from codemojex.engine.audit import audit
+from codemojex.engine.batches import BatchWorker
 from codemojex.engine.claims import Claimed
 from codemojex.engine.connector import Arg, Connector
 from codemojex.engine.ids import Minter
@@ -19,13 +22,26 @@ from codemojex.engine.jobs import Job, NewJob, Verdict
 from codemojex.engine.outcome import Complete, Outcome
 from codemojex.engine.scripts import ENGINE
 from codemojex.engine.settlement import Policy, Settlement, SettleVerdict
+from codemojex.engine.worker import Worker
 
 LEASE = 60_000
+W = TypeVar("W", Worker, BatchWorker)
 _nodes = itertools.count()
 
 
 def lane(number: int) -> str:
     return ids.derive("PRT", f"lane {number}")
+
+
+@asynccontextmanager
+async def running(worker: W) -> AsyncIterator[W]:
+    """The worker at work inside the block, stopped in order behind it."""
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(worker.run())
+        try:
+            yield worker
+        finally:
+            worker.stop()
 
 
 class Bench:

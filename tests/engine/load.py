@@ -142,14 +142,13 @@ class Load:
 
 @asynccontextmanager
 async def load(
-    bus: Connector, queue: str, *, workers: int = 2, every_s: float = 0.004, worker_bus: Connector | None = None
+    bus: Connector, queue: str, *, workers: int = 2, every_s: float = 0.004, beat_ms: int = 1_000
 ) -> AsyncIterator[Load]:
     """Produce and work during the block; `finish` inside it ends the first and waits for the second."""
     found = Load(bus, queue)
-    options = WorkerOptions(concurrency=8, lease_ms=LEASE_MS, beat_ms=1_000, grace_ms=2_000, max_stalled=20)
+    options = WorkerOptions(concurrency=8, lease_ms=LEASE_MS, beat_ms=beat_ms, grace_ms=2_000, max_stalled=20)
     crew = [
-        Worker(worker_bus or bus, queue, found.handle, options=options, effects=(RAN,), observe=found.observe)
-        for _ in range(workers)
+        Worker(bus, queue, found.handle, options=options, effects=(RAN,), observe=found.observe) for _ in range(workers)
     ]
     async with asyncio.TaskGroup() as tasks:
         producer = tasks.create_task(found.produce(every_s))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -21,8 +21,9 @@ from codemojex.engine.jobs import Job
 from codemojex.engine.outcome import Complete, Delay, Discard, Outcome, Retry
 from codemojex.engine.settlement import EffectFailure, Gone, Settled, Stale
 from codemojex.engine.shaping import Shaper
+from tests.support.waiting import until
 
-from .bench import LEASE, Bench, lane
+from .bench import LEASE, Bench, lane, running
 
 FAST = BatchOptions(min_size=3, timeout_ms=150, lease_ms=600, grace_ms=100, backoff=Fixed(60_000))
 
@@ -40,27 +41,8 @@ class Book:
         return {job.id: self._answer(job) for job in jobs}
 
 
-@asynccontextmanager
-async def running(bench: Bench, handler: Any, **more: Any) -> AsyncIterator[BatchWorker]:
-    worker = BatchWorker(bench.bus, bench.queue, handler, **{"options": FAST, **more})
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(worker.run())
-        try:
-            yield worker
-        finally:
-            worker.stop()
-
-
-async def until(condition: Callable[[], Awaitable[object] | object]) -> None:
-    end = time.monotonic() + 5
-    while True:
-        found = condition()
-        if isinstance(found, Awaitable):
-            found = await found
-        if found:
-            return
-        assert time.monotonic() < end, "the condition never came true"
-        await asyncio.sleep(0.005)
+def working(bench: Bench, handler: Any, **more: Any) -> AbstractAsyncContextManager[BatchWorker]:
+    return running(BatchWorker(bench.bus, bench.queue, handler, **{"options": FAST, **more}))
 
 
 def test_a_full_floor_flushes_the_whole_depth_at_once() -> None:
@@ -104,7 +86,7 @@ def test_options_that_mean_nothing_are_refused(options: dict[str, int]) -> None:
 
 async def test_a_batch_below_the_floor_goes_at_the_timeout_and_not_before(bench: Bench) -> None:
     book = Book()
-    async with running(bench, book):
+    async with working(bench, book):
         ids = await bench.fill([None, None])
         started = time.monotonic()
         await until(lambda: book.batches)
@@ -115,7 +97,7 @@ async def test_a_batch_below_the_floor_goes_at_the_timeout_and_not_before(bench:
 
 async def test_a_batch_that_reaches_the_floor_does_not_wait_for_the_timeout(bench: Bench) -> None:
     book = Book()
-    async with running(bench, book, options=BatchOptions(min_size=3, timeout_ms=600_000)):
+    async with working(bench, book, options=BatchOptions(min_size=3, timeout_ms=600_000)):
         await bench.fill([None] * 4)
         await until(lambda: book.batches)
     assert len(book.batches[0]) == 4
@@ -129,7 +111,7 @@ async def test_every_member_has_its_own_verdict_and_a_missing_one_is_retried(ben
     async def handle(jobs: Sequence[Job]) -> Mapping[str, Outcome | None]:
         return dict(zip(ids, outcomes, strict=False))
 
-    async with running(bench, handle, on_settled=parts.append):
+    async with working(bench, handle, on_settled=parts.append):
         await until(lambda: parts)
     assert parts == [Partition((ids[0],), (ids[1], ids[4]), (ids[3],), (ids[2],))]
     assert (await bench.row(ids[4]))["last_error"] == "missing verdict"
@@ -151,7 +133,7 @@ async def test_a_handler_that_raises_or_answers_nonsense_has_its_whole_batch_ret
         return {jobs[0].id: "done"} if isinstance(answer, dict) else answer
 
     parts: list[Partition] = []
-    async with running(bench, handle, on_settled=parts.append):
+    async with working(bench, handle, on_settled=parts.append):
         await until(lambda: parts)
     assert parts == [Partition(retried=tuple(ids))]
     assert [(await bench.row(i))["failures"] for i in ids] == ["1", "1", "1"]
@@ -163,7 +145,7 @@ async def test_a_listener_that_raises_does_not_stop_the_loop(bench: Bench) -> No
     def fail(parts: Partition) -> None:
         raise ValueError
 
-    async with running(bench, book, on_settled=fail):
+    async with working(bench, book, on_settled=fail):
         for count in (1, 2):
             await bench.fill([None] * 3)
             await until(lambda count=count: len(book.batches) == count)
@@ -181,7 +163,7 @@ async def test_leases_are_renewed_while_the_handler_works(bench: Bench) -> None:
         return {job.id: None for job in jobs}
 
     slow = BatchOptions(min_size=3, lease_ms=90, grace_ms=1_000)
-    async with running(bench, handle, options=slow, on_settled=parts.append):
+    async with working(bench, handle, options=slow, on_settled=parts.append):
         await until(lambda: parts)
     assert len(parts[0].completed) == 3
     assert deadlines[1] > deadlines[0]
@@ -196,7 +178,7 @@ async def test_a_stop_gives_a_batch_back_that_does_not_end_within_the_grace(benc
         await asyncio.sleep(60)
         return {}
 
-    async with running(bench, handle) as worker:
+    async with working(bench, handle) as worker:
         await asyncio.wait_for(started.wait(), 5)
         worker.stop()
     assert [(await bench.row(i))["state"] for i in ids] == ["pending"] * 3
@@ -208,7 +190,7 @@ async def test_a_batch_takes_lanes_in_turn_and_flat_jobs_with_them(bench: Bench)
     await bench.fill([lane(1)] * 40)
     light = await bench.fill([lane(2), lane(3), None])
     book = Book()
-    async with running(bench, book, options=BatchOptions(min_size=6, max_size=6, timeout_ms=600_000)):
+    async with working(bench, book, options=BatchOptions(min_size=6, max_size=6, timeout_ms=600_000)):
         await until(lambda: book.batches)
     assert {job.id for job in book.batches[0]} > set(light)
     await bench.sound()
@@ -218,7 +200,7 @@ async def test_a_lanes_ceiling_holds_inside_a_batch(bench: Bench) -> None:
     await lanes.limit(bench.bus, bench.queue, lane(1), 2)
     await bench.fill([lane(1)] * 5)
     book = Book()
-    async with running(bench, book):
+    async with working(bench, book):
         await until(lambda: sum(map(len, book.batches)) == 5)
     assert [len(batch) for batch in book.batches] == [2, 2, 1]
 
@@ -226,13 +208,15 @@ async def test_a_lanes_ceiling_holds_inside_a_batch(bench: Bench) -> None:
 async def test_members_come_one_by_one_until_the_floor_however_they_come(bench: Bench) -> None:
     book, told = Book(), list[str]()
     options = BatchOptions(min_size=3, timeout_ms=600_000, beat_ms=600_000)
-    async with running(bench, book, options=options, observe=lambda name, _: told.append(name)):
-        for name in (lane(1), lane(1), None):
-            assert not book.batches
+    async with working(bench, book, options=options, observe=lambda name, _: told.append(name)):
+        for count, name in enumerate((lane(1), lane(1)), 1):
             await bench.fill([name])
-            await until(lambda: bench.raw("ZCARD", "active"))
+            await until(lambda count=count: _in_flight(bench, count))
+        assert not book.batches
+        await bench.fill([None])
         await until(lambda: book.batches)
     assert len(book.batches[0]) == 3
+    assert told.count("worker.claimed") == 3
 
 
 async def test_an_idle_batch_worker_asks_nothing_and_still_wakes_within_a_round_trip(
@@ -258,7 +242,7 @@ async def test_an_idle_batch_worker_asks_nothing_and_still_wakes_within_a_round_
 async def test_members_that_wait_are_given_back_at_a_stop_and_charged_nothing(bench: Bench) -> None:
     book = Book()
     options = BatchOptions(min_size=3, timeout_ms=600_000)
-    async with running(bench, book, options=options) as worker:
+    async with working(bench, book, options=options) as worker:
         ids = await bench.fill([None, lane(1)])
         await until(lambda: _in_flight(bench, 2))
         worker.stop()
@@ -271,7 +255,7 @@ async def test_members_that_wait_are_given_back_at_a_stop_and_charged_nothing(be
 
 async def test_the_leases_of_members_that_wait_are_renewed(bench: Bench) -> None:
     options = BatchOptions(min_size=3, timeout_ms=600_000, lease_ms=90)
-    async with running(bench, Book(), options=options):
+    async with working(bench, Book(), options=options):
         (job_id, _) = await bench.fill([None, None])
         await until(lambda: _in_flight(bench, 2))
         first = float(await bench.raw("ZSCORE", "active", job_id))
@@ -285,7 +269,7 @@ async def test_the_leases_of_members_that_wait_are_renewed(bench: Bench) -> None
 async def test_a_member_that_is_cancelled_while_it_waits_is_dead_and_never_handed_over(bench: Bench) -> None:
     book = Book()
     options = BatchOptions(min_size=3, timeout_ms=600_000, lease_ms=90)
-    async with running(bench, book, options=options):
+    async with working(bench, book, options=options):
         first, *_ = await bench.fill([None, None])
         await until(lambda: _in_flight(bench, 2))
         await cancel.request(bench.bus, bench.queue, first, "enough")
@@ -308,7 +292,7 @@ async def test_a_batch_worker_tells_and_publishes_what_a_worker_does(bench: Benc
     options = BatchOptions(min_size=3, publish=True)
     async with (
         events.subscribe(bench.bus, bench.queue) as listening,
-        running(bench, handle, options=options, observe=lambda name, data: told.append((name, data))),
+        working(bench, handle, options=options, observe=lambda name, data: told.append((name, data))),
     ):
         async for event in listening:
             heard.append((event.job, event.name))

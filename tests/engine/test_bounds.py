@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from codemojex.engine import admin, claims, events, flows, jobs, keyspace, lanes, metrics, repeat, settlement, streams
+from codemojex.engine import admin, claims, events, flows, jobs, lanes, metrics, repeat, settlement, streams
 from codemojex.engine.errors import EngineError, InvalidId, InvalidInput, InvalidName, InvalidValue
 from codemojex.engine.flows import Flow
 from codemojex.engine.ids import Minter
@@ -20,6 +20,7 @@ from codemojex.engine.settlement import Gone, Settled, Settlement, Stale
 from .bench import LEASE, Bench, lane
 from .verbs import BAD_IDS, BAD_QUEUES, BAD_STREAMS, BY_ID, BY_LANE, BY_STREAM, CALLS, NUMBERS, Stage, public_verbs
 
+UNCHECKED = ("registry.note", "registry.forget")  # of the list of queues: called with names that passed already
 BINARY = bytes(range(256)) + b"\xff\xfe\x00\xc3\x28"
 # Verbs of many leases answer for a bad one in its place instead of raising: nothing of that name is held.
 ANSWERS: dict[str, tuple[Callable[[Bench, str], Awaitable[object]], Callable[[str], object]]] = {
@@ -50,14 +51,10 @@ def test_every_public_verb_stands_in_the_table() -> None:
     assert public_verbs() == set(CALLS)
 
 
-@pytest.mark.parametrize("verb", CALLS)
+@pytest.mark.parametrize("verb", [verb for verb in CALLS if verb not in UNCHECKED])
 async def test_every_verb_refuses_a_queue_whose_name_is_none(bench: Bench, verb: str) -> None:
     before = set(await bench.bus.execute("KEYS", "*"))
     for name in BAD_QUEUES:
-        if verb in ("registry.note", "registry.forget"):
-            with pytest.raises(InvalidName):
-                keyspace.of(name)
-            continue
         with pytest.raises(InvalidName, match="queue"):
             await CALLS[verb](bench.bus, name)
     assert not set(await bench.bus.execute("KEYS", "*")) - before
@@ -166,14 +163,21 @@ async def test_payloads_are_bytes_and_come_back_as_they_were(bench: Bench) -> No
     await bench.sound()
 
 
-@pytest.mark.parametrize("text", ["x" * 100_000, "\ud800 broken", "nul \x00 inside", "", "é" * 5_000])
-async def test_an_error_text_is_kept_bounded_whatever_it_is(bench: Bench, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("x" * 100_000, "x" * 2_000),
+        ("é" * 5_000, "é" * 2_000),
+        ("\ud800 broken", "? broken"),
+        ("nul \x00 inside", "nul \x00 inside"),
+        ("", ""),
+    ],
+)
+async def test_an_error_text_is_kept_bounded_whatever_it_is(bench: Bench, text: str, kept: str) -> None:
     (job_id,) = await bench.fill([None])
     (job,) = await bench.take()
     assert await bench.settle(job, Retry(text, 60_000)) == Settled("scheduled")
-    kept = (await bench.raw("HGET", f"job:{job_id}", "last_error")).decode()
-    assert len(kept) <= settlement.MAX_ERROR
-    assert kept == text[: settlement.MAX_ERROR].encode("utf-8", "replace").decode()
+    assert (await bench.raw("HGET", f"job:{job_id}", "last_error")).decode() == kept
 
 
 @pytest.mark.parametrize("token", ["", "0", "2", "-1", "1 ", "01", "x" * 10_000, "1\x00", "1.0"])

@@ -12,10 +12,10 @@ from codemojex.engine.errors import InvalidValue, WorkCancelled
 from codemojex.engine.jobs import Dedup, Job
 from codemojex.engine.outcome import Complete, Outcome
 from codemojex.engine.worker import Worker, WorkerOptions
+from tests.support.waiting import until
 
-from .bench import Bench, lane
+from .bench import Bench, lane, running
 from .flow_bench import add, held, node
-from .test_worker import running, until
 
 RENEWING = WorkerOptions(lease_ms=300)
 HEARING = WorkerOptions(lease_ms=60_000, hear_cancels=True)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from codemojex.engine import events, keyspace, repeat
 from codemojex.engine.conformance import runner, table
-from codemojex.engine.connector import Connector
 from codemojex.engine.errors import Unavailable
 from codemojex.engine.ids import Minter
 from codemojex.engine.keyspace import VERSION_KEY
 from codemojex.engine.recurrence import cron
 from codemojex.engine.repeat import Repeat
-from tests.support.topologies import Cluster
-
-from .test_topologies_cluster import queue_on
+from tests.support.topologies import Cluster, queue_on
 
 
 @pytest.fixture(scope="module")
@@ -29,19 +26,6 @@ def cluster() -> Iterator[Cluster]:
         yield asyncio.run(cluster.start())
     finally:
         cluster.close()
-
-
-@pytest.fixture
-async def connect() -> AsyncIterator[Callable[..., Any]]:
-    made: list[Connector] = []
-
-    async def connect(url: str, **options: Any) -> Connector:
-        made.append(await Connector.connect(url, **options))
-        return made[-1]
-
-    yield connect
-    for bus in made:
-        await bus.close()
 
 
 # What asks a server something that no key says: its clock, its counters, its scripts, its sockets.

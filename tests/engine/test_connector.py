@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,26 +27,6 @@ from tests.support.valkey import ValkeyServer
 
 Start = Callable[..., ValkeyServer]
 PROBES = Library("tests.engine")
-
-
-@pytest.fixture
-async def bus(valkey_url: str) -> AsyncIterator[Connector]:
-    bus = await Connector.connect(valkey_url)
-    yield bus
-    await bus.close()
-
-
-@pytest.fixture
-async def connect() -> AsyncIterator[Callable[..., Any]]:
-    made: list[Connector] = []
-
-    async def connect(url: str, **options: Any) -> Connector:
-        made.append(await Connector.connect(url, **options))
-        return made[-1]
-
-    yield connect
-    for bus in made:
-        await bus.close()
 
 
 async def set_version(server: ValkeyServer, version: str) -> None:

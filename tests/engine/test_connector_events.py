@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from codemojex.engine.connector import Connector
 from codemojex.engine.errors import ServerError, Unavailable, UnknownOutcome
+from codemojex.engine.scripts import ENGINE
 from codemojex.engine.telemetry import Telemetry
 from tests.support.valkey import ValkeyServer
 
@@ -28,19 +29,6 @@ class Heard:
 
     def of(self, name: str) -> list[dict[str, Any]]:
         return [data for heard, data in self.all if heard == f"connector.{name}"]
-
-
-@pytest.fixture
-async def connect() -> AsyncIterator[Callable[..., Any]]:
-    made: list[Connector] = []
-
-    async def connect(url: str, **options: Any) -> Connector:
-        made.append(await Connector.connect(url, **options))
-        return made[-1]
-
-    yield connect
-    for bus in made:
-        await bus.close()
 
 
 async def test_every_socket_is_told_by_server_and_use(start_valkey: Start, connect: Any) -> None:
@@ -64,6 +52,8 @@ async def test_a_round_trip_is_told_with_its_commands_its_duration_and_its_error
     await bus.pipeline([("PING",), ("PING",), ("PING",)])
     with pytest.raises(ServerError):
         await bus.execute("NONSENSE")
+    await bus.at("key", "TIME")
+    await bus.teach(ENGINE.script("counts"))
     server.pause()
     with pytest.raises(UnknownOutcome):
         await bus.execute("PING")
@@ -72,9 +62,11 @@ async def test_a_round_trip_is_told_with_its_commands_its_duration_and_its_error
     assert [(trip["commands"], trip.get("error")) for trip in trips] == [
         (3, None),
         (1, "ServerError"),
+        (1, None),
+        (1, None),
         (1, "UnknownOutcome"),
     ]
-    assert trips[2]["duration"] >= 100
+    assert trips[4]["duration"] >= 100
 
 
 async def test_a_crash_is_a_disconnection_and_the_restart_a_reconnect(start_valkey: Start, connect: Any) -> None:

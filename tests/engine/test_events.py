@@ -13,9 +13,9 @@ from codemojex.engine.events import Event, Subscription
 from codemojex.engine.jobs import Job
 from codemojex.engine.outcome import Complete, Delay, Discard, Outcome, Park, Retry
 from codemojex.engine.worker import Worker, WorkerOptions
+from tests.support.waiting import until
 
-from .bench import Bench, lane
-from .test_worker import running, until
+from .bench import Bench, lane, running
 
 DEADLINE_S = 5.0
 
@@ -30,7 +30,7 @@ async def listeners(bench: Bench) -> int:
 
 
 async def kill_listeners(bench: Bench) -> int:
-    """Kill the sockets of this queue's listeners, and nobody else's."""
+    """Kill the sockets of all listeners of the server, which is this process's own; how many that were."""
     lines = (await bench.bus.execute("CLIENT", "LIST", "TYPE", "PUBSUB")).decode().splitlines()
     ids = [line.split()[0].removeprefix("id=") for line in lines]
     return sum([await bench.bus.execute("CLIENT", "KILL", "ID", i) for i in ids])

@@ -23,11 +23,11 @@ from codemojex.engine.pump import Pump
 from codemojex.engine.scripts import Script
 from codemojex.engine.worker import Worker, WorkerOptions
 from tests.support.valkey import ValkeyServer
+from tests.support.waiting import until
 
-from .bench import Bench, lane
+from .bench import Bench, lane, running
 from .flow_bench import add, die, end, left, node, state, sweep, there
 from .flow_bench import outbox as entries
-from .test_worker import running, until
 
 
 async def pair(bench: Bench, other: Bench, **more: bool) -> tuple[str, str]:

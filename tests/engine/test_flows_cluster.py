@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator
 
 import pytest
 
-from codemojex.engine import events, flows, keyspace
+from codemojex.engine import events, flows
 from codemojex.engine.connector import Connector
 from codemojex.engine.jobs import Duplicate
 from codemojex.engine.outcome import Complete
-from tests.support.topologies import Cluster
+from tests.support.topologies import Cluster, queue_on
 
 from .bench import Bench
 from .flow_bench import add, die, end, node, outbox, state, sweep
@@ -24,12 +23,7 @@ async def benches() -> AsyncIterator[list[Bench]]:
     try:
         await cluster.start()
         bus = await Connector.connect(cluster.url)
-        places: dict[int, Bench] = {}
-        while len(places) < 3:
-            name = f"t{uuid.uuid4().hex[:12]}"
-            owner = cluster.owner(keyspace.slot(keyspace.of(name).prefix))
-            places.setdefault(id(owner), Bench(bus, name))
-        yield list(places.values())
+        yield [Bench(bus, queue_on(cluster, node)) for node in cluster.nodes]
         await bus.close()
     finally:
         cluster.close()

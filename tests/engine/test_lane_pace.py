@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from codemojex.engine import claims, jobs, limits
@@ -14,13 +12,6 @@ from codemojex.engine.ids import Minter
 from codemojex.engine.jobs import NewJob
 
 mint = Minter(5)
-
-
-@pytest.fixture
-async def bus(valkey_url: str) -> AsyncIterator[Connector]:
-    connector = await Connector.connect(valkey_url)
-    yield connector
-    await connector.close()
 
 
 async def test_the_nearest_setting_of_a_lanes_pace_counts(bus: Connector, queue: str) -> None:

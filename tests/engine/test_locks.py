@@ -7,12 +7,13 @@ import asyncio
 import pytest
 
 from codemojex.engine import admin, locks
+from codemojex.engine.claims import MAX_LEASE_MS
 from codemojex.engine.errors import InvalidValue, Locked
 from codemojex.engine.locks import LockPlane
 from codemojex.engine.outcome import Discard
+from tests.support.waiting import until
 
 from .bench import LEASE, Bench, lane
-from .test_worker import until
 
 
 async def test_the_marks_of_a_held_job_byte_by_byte(bench: Bench) -> None:
@@ -145,5 +146,7 @@ async def test_what_a_lock_cannot_mean_is_refused(bench: Bench) -> None:
         await locks.track(bench.bus, bench.queue, [(bench.id(), "1")], 0)
     with pytest.raises(InvalidValue):
         await locks.refresh(bench.bus, bench.queue, [], 10)
+    with pytest.raises(InvalidValue, match="a day"):
+        await locks.refresh(bench.bus, bench.queue, [(bench.id(), "1")], MAX_LEASE_MS + 1)
     with pytest.raises(InvalidValue):
         LockPlane(bench.bus, bench.queue, lease_ms=0)

@@ -26,6 +26,7 @@ from codemojex.engine.near_cache import (
     Table,
     struct_codec,
 )
+from tests.support.waiting import until
 
 PATIENT = CacheOptions(l2_timeout_ms=5_000, load_timeout_ms=10_000)  # a busy machine is no outage
 GAME = ids.encode("GAM", 320636799581945856)
@@ -82,19 +83,6 @@ async def processes(url: str) -> AsyncIterator[Open]:
 async def process(valkey_url: str) -> AsyncIterator[Open]:
     async with processes(valkey_url) as process:
         yield process
-
-
-@pytest.fixture
-async def bus(valkey_url: str) -> AsyncIterator[Connector]:
-    bus = await Connector.connect(valkey_url)
-    yield bus
-    await bus.close()
-
-
-async def until(true: Callable[[], bool], deadline_s: float = 5.0) -> None:
-    async with asyncio.timeout(deadline_s):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 async def test_a_value_is_loaded_once_then_found_in_valkey_then_in_the_process(process: Open, name: str) -> None:

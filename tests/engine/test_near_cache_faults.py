@@ -16,8 +16,9 @@ from codemojex.engine.connector import Connector
 from codemojex.engine.errors import ConnectionFault
 from codemojex.engine.lru import Entry, SegmentedLru
 from codemojex.engine.near_cache import Applied, CacheOptions, Read
-from tests.engine.test_near_cache import Open, Truth, processes, until
+from tests.engine.test_near_cache import Open, Truth, processes
 from tests.support.valkey import ValkeyServer
+from tests.support.waiting import until
 
 QUICK = CacheOptions(grace_ms=600, block_ms=100, l2_timeout_ms=250)
 

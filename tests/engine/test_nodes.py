@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -15,13 +14,7 @@ from codemojex.engine.connector import Connector
 from codemojex.engine.errors import InvalidValue, LeaseLost, OutOfNodes
 from codemojex.engine.nodes import NODE_COUNT, NodeLease
 from codemojex.engine.scripts import ENGINE
-
-
-@pytest.fixture
-async def bus(valkey_url: str) -> AsyncIterator[Connector]:
-    bus = await Connector.connect(valkey_url)
-    yield bus
-    await bus.close()
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -38,12 +31,6 @@ async def fill(bus: Connector, key: str, but: set[int], until_ms: int) -> None:
 async def now_ms(bus: Connector) -> int:
     seconds, micros = await bus.execute("TIME")
     return int(seconds) * 1000 + int(micros) // 1000
-
-
-async def until_lost(lease: NodeLease) -> None:
-    async with asyncio.timeout(5):
-        while not lease.lost:
-            await asyncio.sleep(0.01)
 
 
 async def test_no_two_holders_share_a_number(bus: Connector, key: str) -> None:
@@ -101,7 +88,7 @@ async def test_nothing_is_minted_once_the_lease_is_over(start_valkey: Any) -> No
             minter = lease.minter
             minter.mint("JOB")
             server.pause()
-            await until_lost(lease)
+            await until(lambda: lease.lost)
             with pytest.raises(LeaseLost, match="no longer leased"):
                 minter.mint("JOB")
             with pytest.raises(LeaseLost):

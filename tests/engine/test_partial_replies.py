@@ -66,7 +66,7 @@ async def test_repeats_take_the_time_from_their_queues_own_server(bench: Bench) 
     assert bus.keyless == []
 
 
-async def test_a_command_without_a_key_is_run_where_a_key_lives(bench: Bench) -> None:
+async def test_a_command_without_a_key_is_answered_by_a_single_server_too(bench: Bench) -> None:
     seconds, _ = await bench.bus.at(bench.space.prefix, "TIME")
     assert int(seconds) > 1_700_000_000
 

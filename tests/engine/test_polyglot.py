@@ -26,6 +26,7 @@ from codemojex.engine.worker import Worker, WorkerOptions
 from tests.architecture.sources import ROOT
 
 from .bench import Bench, lane
+from .bench import running as at_work
 
 pytestmark = pytest.mark.timeout(300)  # the first run installs the client
 SOURCES = ROOT / "polyglot/node"
@@ -128,12 +129,8 @@ async def python_worker(bench: Bench, journal: str, seen: Counter[str]) -> Async
             raise RuntimeError("not yet")
 
     worker = Worker(bench.bus, bench.queue, handle, options=WorkerOptions(concurrency=4, beat_ms=200))
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(worker.run())
-        try:
-            yield
-        finally:
-            worker.stop()
+    async with at_work(worker):
+        yield
 
 
 class Peer:

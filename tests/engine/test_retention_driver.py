@@ -17,8 +17,11 @@ from codemojex.engine.jobs import NewJob
 from codemojex.engine.outcome import Discard
 from codemojex.engine.retention import MaxLen, MinId, Trimmed
 from codemojex.engine.retention_driver import DeadLetters, MaxAge, RetentionDriver, RetentionPolicy
+from tests.support.waiting import until
 
 from .bench import Bench
+
+DEADLINE_S = 15.0
 
 
 async def grow(bench: Bench, stream: str, count: int, clock: ManualClock | None = None) -> list[str]:
@@ -90,17 +93,23 @@ async def test_a_trim_that_fails_is_reported_and_the_others_have_their_turn(benc
 
 
 async def test_it_trims_on_its_beat_until_it_is_stopped(bench: Bench) -> None:
-    trimmed = asyncio.Event()
+    told: list[tuple[str, dict[str, object]]] = []
     policy = RetentionPolicy(bench.queue, "s", MaxLen(1))
-    one = RetentionDriver(bench.bus, [policy], tick_ms=10, observe=lambda n, d: trimmed.set())
-    async with asyncio.TaskGroup() as tasks:
+    one = RetentionDriver(bench.bus, [policy], tick_ms=10, observe=lambda name, data: told.append((name, data)))
+    clock = ManualClock()
+    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
         tasks.create_task(one.run())
-        clock = ManualClock()
-        for _ in range(2):
-            await grow(bench, "s", 2, clock)
-            await asyncio.wait_for(trimmed.wait(), 5)
-            trimmed.clear()
+        for turn in (1, 2):
+            made = await grow(bench, "s", 2, clock)
+            await until(lambda: _only(bench, made[-1]))  # noqa: B023
+            await until(lambda: len(told) >= turn)  # noqa: B023
         one.stop()
+    assert {name for name, _ in told} == {"retention.trimmed"}
+    assert sum(int(str(data["removed"])) for _, data in told) == 3
+
+
+async def _only(bench: Bench, record_id: str) -> bool:
+    return await left(bench, "s") == [record_id]
 
 
 async def test_without_policies_nothing_is_sent(bench: Bench) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,8 @@ from codemojex.engine.connector import Connector
 from codemojex.engine.errors import Unavailable
 from codemojex.engine.testing import FaultyConnector
 from codemojex.engine.worker import Worker, WorkerOptions
-from tests.support.topologies import until
 from tests.support.valkey import ValkeyServer
+from tests.support.waiting import until
 
 from .bench import Bench
 
@@ -33,7 +33,6 @@ class Wire:
         self._lines: set[asyncio.Task[None]] = set()
         self._dead: set[asyncio.Task[None]] = set()
         self.url = f"unix://{self._path}"
-        self.opened = 0
 
     async def run(self, stop: asyncio.Event) -> None:
         async with await asyncio.start_unix_server(self._connected, self._path):
@@ -46,7 +45,6 @@ class Wire:
         self._dead |= self._lines
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.opened += 1
         line = asyncio.current_task()
         assert line is not None
         self._lines.add(line)
@@ -71,7 +69,7 @@ async def wire(start_valkey: Start) -> AsyncIterator[Wire]:
         wire = Wire(start_valkey(), Path(directory))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(wire.run(stop))
-            await until(lambda: _true(Path(directory, "w").exists()), "the wire is up")
+            await until(lambda: Path(directory, "w").exists(), "the wire is up")
             yield wire
             stop.set()
 
@@ -108,22 +106,29 @@ class Seen:
         await self._tasks.__aexit__(None, None, None)
 
 
-async def _true(value: bool) -> bool:
-    return value
-
-
 async def test_a_half_dead_connection_is_dropped_and_work_goes_on(wire: Wire, queue: str) -> None:
-    bus = await Connector.connect(wire.url, timeout_s=PATIENT_S)
+    opened: list[object] = []  # what each new socket is for
+
+    def observe(name: str, data: Mapping[str, object]) -> None:
+        if name == "connector.connection":
+            opened.append(data["use"])
+
+    bus = await Connector.connect(wire.url, timeout_s=PATIENT_S, observe=observe)
     async with Seen(bus, queue, silent_ms=300, beat_ms=50) as seen:
-        await until(lambda: _true(wire.opened >= 3), "claims, pump and wake-ups have their sockets")
-        before = wire.opened
+        await until(lambda: {"commands", "waits"} <= {*opened}, "claims and wake-ups have their sockets")
+        before = len(opened)
         wire.cut()
-        async with asyncio.timeout(10):
-            while "worker.rebuilt" not in seen.told:
-                await asyncio.sleep(0.01)
-        (job_id,) = await Bench(bus, queue).fill([None])
-        await until(lambda: _true(job_id in seen.handled), "a job is worked over new sockets")
-        await until(lambda: _true(wire.opened >= before + 3), "pump and wake-ups have new ones as well")
+        await until(lambda: "worker.rebuilt" in seen.told, "the worker noticed")
+        bench = Bench(bus, queue)
+        (job_id,) = await bench.fill([None])
+        await until(lambda: job_id in seen.handled, "a job is worked over new sockets")
+        await until(lambda: "waits" in opened[before:], "the wake-ups have a new one as well")
+        seen.release.clear()
+        (held,) = await bench.fill([None])
+        await until(lambda: held in seen.handled, "a job is held")
+        assert await bench.raw("ZADD", "active", "XX", "CH", 1, held) == 1
+        await until(lambda: seen.handled.count(held) == 2, "the pump gave the lapsed job out again")
+        seen.release.set()
     await bus.close()
 
 
@@ -131,12 +136,12 @@ async def test_a_stalled_server_is_found_anew_and_work_goes_on(start_valkey: Sta
     server = start_valkey()
     bus, producer = await Connector.connect(server.url, timeout_s=0.5), await Connector.connect(server.url)
     async with Seen(bus, queue, silent_ms=300, beat_ms=50) as seen:
-        await until(lambda: _true("worker.started" in seen.told), "the worker runs")
+        await until(lambda: "worker.started" in seen.told, "the worker runs")
         server.pause()
-        await until(lambda: _true("worker.rebuilt" in seen.told), "the worker noticed")
+        await until(lambda: "worker.rebuilt" in seen.told, "the worker noticed")
         server.resume()
         (job_id,) = await Bench(producer, queue).fill([None])
-        await until(lambda: _true(job_id in seen.handled), "a job is worked")
+        await until(lambda: job_id in seen.handled, "a job is worked")
     await bus.close()
     await producer.close()
 
@@ -145,12 +150,12 @@ async def test_refused_commands_are_borne_for_the_stated_time_and_no_longer(star
     under = await Connector.connect(start_valkey().url)
     bus = FaultyConnector(under, seed=7, refuse=1.0, lose=0.0)
     async with Seen(bus, queue, silent_ms=60_000) as patient, Seen(bus, queue, silent_ms=200) as brisk:
-        await until(lambda: _true("worker.rebuilt" in brisk.told), "the brisk one gave up")
+        await until(lambda: "worker.rebuilt" in brisk.told, "the brisk one gave up")
         assert "worker.fault" in patient.told
         assert "worker.rebuilt" not in patient.told
         bus.refuse = 0.0
         (job_id,) = await Bench(under, queue).fill([None])
-        await until(lambda: _true(job_id in brisk.handled + patient.handled), "a job is worked")
+        await until(lambda: job_id in brisk.handled + patient.handled, "a job is worked")
     await under.close()
 
 
@@ -166,7 +171,7 @@ async def test_the_time_of_silence_begins_with_the_first_unanswered_claim(start_
                 await asyncio.sleep(0)
         bus.refuse = 0.0
         (job_id,) = await Bench(under, queue).fill([None])
-        await until(lambda: _true(job_id in seen.handled), "a job is worked")
+        await until(lambda: job_id in seen.handled, "a job is worked")
     assert "worker.rebuilt" not in seen.told
     await under.close()
 
@@ -176,11 +181,11 @@ async def test_a_worker_that_parks_or_whose_hands_are_full_is_not_silent(bench: 
         await asyncio.sleep(0.15)
         seen.release.clear()
         await bench.fill([None])
-        await until(lambda: _true(bool(seen.handled)), "its hands are full")
+        await until(lambda: bool(seen.handled), "its hands are full")
         await asyncio.sleep(0.15)
         seen.release.set()
         (job_id,) = await bench.fill([None])
-        await until(lambda: _true(job_id in seen.handled), "the next job")
+        await until(lambda: job_id in seen.handled, "the next job")
     assert "worker.rebuilt" not in seen.told
 
 

@@ -24,13 +24,6 @@ QUICK = GroupOptions(
 MINT = Minter(11, SystemClock())
 
 
-@pytest.fixture
-async def bus(valkey_url: str) -> AsyncIterator[Connector]:
-    bus = await Connector.connect(valkey_url)
-    yield bus
-    await bus.close()
-
-
 class Handler:
     """Remembers what it got; `answer` decides."""
 

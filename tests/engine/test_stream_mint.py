@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -16,13 +15,6 @@ from codemojex.engine.scripts import Library
 PROBES = Library("tests.engine")
 NODE = 1008
 FIRST, LAST = NODE * 4096, NODE * 4096 + 4095
-
-
-@pytest.fixture
-async def bus(valkey_url: str) -> AsyncIterator[Connector]:
-    bus = await Connector.connect(valkey_url)
-    yield bus
-    await bus.close()
 
 
 async def mint(bus: Connector, *keys: str, n: int = 1, append: bool = True, node: int = NODE) -> list[tuple[str, str]]:

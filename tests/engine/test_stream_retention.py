@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from codemojex.engine import ids, keyspace, streams
@@ -14,13 +12,6 @@ from codemojex.engine.ids import BrandedId, Minter
 from codemojex.engine.streams import MaxLen, MinId, Trimmed
 
 NOW = 1_781_000_000_000
-
-
-@pytest.fixture
-async def bus(valkey_url: str) -> AsyncIterator[Connector]:
-    bus = await Connector.connect(valkey_url)
-    yield bus
-    await bus.close()
 
 
 async def fill(bus: Connector, queue: str, n: int) -> list[BrandedId]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -17,13 +16,6 @@ from codemojex.engine.ids import Minter
 from codemojex.engine.streams import Appended, Conflict, Failed, NewRecord, Nonmonotonic
 
 NOW = 1_781_000_000_000
-
-
-@pytest.fixture
-async def bus(valkey_url: str) -> AsyncIterator[Connector]:
-    bus = await Connector.connect(valkey_url)
-    yield bus
-    await bus.close()
 
 
 @pytest.fixture

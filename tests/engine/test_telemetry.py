@@ -100,13 +100,17 @@ async def test_a_spent_budget_is_told(bench: Bench) -> None:
 
 
 def test_without_listeners_everything_is_silent() -> None:
-    telemetry = Telemetry()
+    failures: list[str] = []
+    telemetry = Telemetry(lambda event, error: failures.append(event))
     for event in EVENTS:
         telemetry.emit(event, {}, {})
     telemetry.job_add("q", "JOB", 1)
     telemetry.observe("worker.started", {})
     with telemetry.span("mine", {}):
         pass
+    assert failures == []
+    with pytest.raises(KeyError), telemetry.span("mine", {}):
+        raise KeyError
 
 
 def test_a_detached_listener_hears_nothing_more() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -13,7 +12,8 @@ from codemojex.engine.connector import Connector
 from codemojex.engine.errors import ServerError, Unavailable, UnknownOutcome, VersionFence
 from codemojex.engine.keyspace import VERSION_KEY, WIRE_VERSION
 from codemojex.engine.scripts import Library
-from tests.support.topologies import Cluster, ClusterNode, until
+from tests.support.topologies import Cluster, ClusterNode, queue_on, slot_of
+from tests.support.waiting import until
 
 from .bench import lane
 from .load import load
@@ -29,31 +29,6 @@ async def cluster() -> AsyncIterator[Cluster]:
         yield await cluster.start()
     finally:
         cluster.close()
-
-
-@pytest.fixture
-async def connect() -> AsyncIterator[Callable[..., object]]:
-    made: list[Connector] = []
-
-    async def connect(url: str, **options: float) -> Connector:
-        made.append(await Connector.connect(url, **options))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield connect
-    for bus in made:
-        await bus.close()
-
-
-def queue_on(cluster: Cluster, node: ClusterNode) -> str:
-    """A fresh queue whose slot the node has."""
-    while True:
-        queue = f"t{uuid.uuid4().hex[:12]}"
-        if cluster.owner(slot_of(queue)) is node:
-            return queue
-
-
-def slot_of(queue: str) -> int:
-    return keyspace.slot(keyspace.of(queue).prefix)
 
 
 async def test_queues_on_different_nodes_are_worked_through_one_connector(
@@ -127,7 +102,7 @@ async def test_while_a_slot_moves_key_by_key_its_queue_rests_and_no_half_of_it_i
         await work.admit(work.bench.job(delay_ms=2_000))  # something stays behind for sure
         await cluster.begin_move(slot, target)
         before = len(work.refused)
-        await until(lambda: _more(work.refused, before), "an admission gave up while the slot lay open")
+        await until(lambda: len(work.refused) > before, "an admission gave up while the slot lay open")
         assert await target.do("CLUSTER", "COUNTKEYSINSLOT", slot) == 0, "no second half of the queue begins there"
         while await cluster.move_keys(slot, target, limit=3):
             await asyncio.sleep(0.05)
@@ -238,17 +213,13 @@ async def test_lanes_and_wakes_work_across_connections_of_a_cluster(
 ) -> None:
     bus = await connect(cluster.url)
     queue = queue_on(cluster, cluster.nodes[1])
-    async with load(bus, queue, every_s=30) as work:
+    async with load(bus, queue, every_s=30, beat_ms=60_000) as work:
         for home in (lane(1), None):
             job = work.bench.job(lane=home)
-            await work.admit(job)  # and woken, long before the next look
-            await until(lambda job=job: _more(set(work.handled) & {job.id}, 0), "the job is worked", 0.9)
+            await work.admit(job)  # and its worker is woken, long before its next look
+            await until(lambda job=job: job.id in work.handled, "the job is worked")
         work.producer = None
         await work.finish()
-
-
-async def _more(found: set[str], before: int) -> bool:
-    return len(found) > before
 
 
 async def _is_primary(node: ClusterNode) -> bool:

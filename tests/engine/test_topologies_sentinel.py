@@ -14,7 +14,8 @@ from codemojex.engine.connector import Connector
 from codemojex.engine.errors import ConnectionFault, Unavailable, UnknownOutcome, VersionFence
 from codemojex.engine.jobs import Enqueued
 from codemojex.engine.keyspace import VERSION_KEY
-from tests.support.topologies import PortServer, ReplicaSet, until
+from tests.support.topologies import PortServer, ReplicaSet
+from tests.support.waiting import until
 
 from .bench import Bench
 from .load import load
@@ -29,19 +30,6 @@ async def servers() -> AsyncIterator[ReplicaSet]:
         yield await servers.start()
     finally:
         servers.close()
-
-
-@pytest.fixture
-async def connect() -> AsyncIterator[Callable[..., object]]:
-    made: list[Connector] = []
-
-    async def connect(url: str, **options: float) -> Connector:
-        made.append(await Connector.connect(url, **options))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield connect
-    for bus in made:
-        await bus.close()
 
 
 async def test_work_goes_on_after_the_primary_died_and_only_unreplicated_writes_are_lost(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -14,27 +14,15 @@ from codemojex.engine.effects import Effect
 from codemojex.engine.errors import ServerFull, Unavailable, UnknownOutcome
 from codemojex.engine.outcome import Complete, Retry
 from codemojex.engine.settlement import Settlement, settle_and_claim, settle_many
-from tests.support.topologies import PortServer, until
+from tests.support.topologies import PortServer
 from tests.support.valkey import ValkeyServer
+from tests.support.waiting import until
 
 from .bench import LEASE, Bench, lane
 from .load import RAN, load, ran_key
 
 Start = Callable[..., ValkeyServer]
 SOON_S = 6.0  # how long workers may take to resume on a busy machine
-
-
-@pytest.fixture
-async def connect() -> AsyncIterator[Callable[..., object]]:
-    made: list[Connector] = []
-
-    async def connect(url: str, **options: float) -> Connector:
-        made.append(await Connector.connect(url, **options))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield connect
-    for bus in made:
-        await bus.close()
 
 
 async def test_a_crash_and_restart_with_aof_loses_no_admitted_job(
@@ -47,8 +35,8 @@ async def test_a_crash_and_restart_with_aof_loses_no_admitted_job(
         for _ in range(2):
             server.kill()
             before = len(work.refused), len(work.faults)
-            await until(lambda before=before: _true(len(work.refused) > before[0]), "an admission was refused")
-            await until(lambda before=before: _true(len(work.faults) > before[1]), "a worker met the fault")
+            await until(lambda before=before: len(work.refused) > before[0], "an admission was refused")
+            await until(lambda before=before: len(work.faults) > before[1], "a worker met the fault")
             server.start()
             assert await work.handles_more(50, SOON_S) < SOON_S
         done = await work.finish()
@@ -78,7 +66,7 @@ async def test_a_full_server_refuses_with_a_clear_error_and_work_goes_on_when_th
     async with load(bus, queue) as work:
         await work.handles_more(50)
         await bus.execute("CONFIG", "SET", "maxmemory", 1)
-        await until(lambda: _true(work.full > 5), "admissions were refused")
+        await until(lambda: work.full > 5, "admissions were refused")
         with pytest.raises(ServerFull, match="free memory or raise maxmemory"):
             await jobs.admit(bus, queue, work.bench.job(lane=lane(1)))
         await bus.execute("CONFIG", "SET", "maxmemory", 0)
@@ -164,10 +152,6 @@ async def test_a_listener_hears_that_its_answer_is_lost(start_valkey: Start, con
     with pytest.raises(UnknownOutcome):
         await waiting
     server.resume()
-
-
-async def _true(value: object) -> bool:
-    return bool(value)
 
 
 async def _has_replica(primary: PortServer) -> bool:

@@ -15,6 +15,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from codemojex.engine.errors import InvalidValue
 from codemojex.engine.jobs import Job, NewJob
 from codemojex.engine.outcome import Outcome, Retry
+from codemojex.engine.testing import FaultyConnector
 from codemojex.engine.tracing import Tracing
 from codemojex.engine.worker import Worker, WorkerOptions
 
@@ -118,14 +119,23 @@ async def test_a_failure_marks_the_span(bench: Bench) -> None:
     assert (status.status_code, status.description) == (StatusCode.ERROR, "no luck")
 
 
-async def test_a_server_that_does_not_answer_costs_the_links_and_not_the_job(bench: Bench) -> None:
+@pytest.mark.parametrize("fault", ["an unreadable row", "no answer"])
+async def test_a_context_that_cannot_be_read_costs_the_links_and_not_the_job(bench: Bench, fault: str) -> None:
     await bench.put(bench.job(trace=CONTEXT))
-    jobs = await bench.take()
-    await bench.bus.execute("DEL", bench.space.row(jobs[0].id))
-    await bench.bus.execute("SET", bench.space.row(jobs[0].id), "no hash")
-    spans = Spans()
-    await middle(spans, bench, jobs)
-    assert len(spans.of(SpanKind.CONSUMER)) == 1
+    (job,) = await bench.take()
+    bus, spans = FaultyConnector(bench.bus, seed=1, refuse=0, lose=0), Spans()
+    if fault == "no answer":
+        bus.refuse = 1
+    else:
+        await bench.raw("DEL", f"job:{job.id}")
+        await bench.raw("SET", f"job:{job.id}", "no hash")
+
+    async def work(given: list[Job]) -> Sequence[Outcome | None]:
+        return [None] * len(given)
+
+    assert await spans.tracing.middleware(bus)([job], work) == [None]
+    (worked,) = spans.of(SpanKind.CONSUMER)
+    assert (worked.parent, list(worked.links)) == (None, [])
 
 
 @pytest.mark.parametrize("trace", ["", "x" * 129, "ä"])

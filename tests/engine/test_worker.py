@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import pytest
 
@@ -19,40 +18,11 @@ from codemojex.engine.ids import Minter
 from codemojex.engine.jobs import Job, NewJob
 from codemojex.engine.outcome import Complete, Delay, Discard, Outcome, Park, Retry
 from codemojex.engine.worker import Worker, WorkerOptions
+from tests.support.waiting import until
+
+from .bench import running
 
 FAST = WorkerOptions(concurrency=4, lease_ms=600, grace_ms=1_000, backoff=Fixed(10))
-DEADLINE_S = 5.0
-
-
-@pytest.fixture
-async def bus(valkey_url: str) -> AsyncIterator[Connector]:
-    connector = await Connector.connect(valkey_url)
-    yield connector
-    await connector.close()
-
-
-@asynccontextmanager
-async def running(worker: Worker) -> AsyncIterator[None]:
-    """The worker at work inside the block, stopped in order behind it."""
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(worker.run())
-        try:
-            yield
-        finally:
-            worker.stop()
-
-
-async def until(condition: Callable[[], Awaitable[object] | object]) -> None:
-    """Look again every few milliseconds until the condition holds; fail after the deadline."""
-    end = time.monotonic() + DEADLINE_S
-    while True:
-        found = condition()
-        if isinstance(found, Awaitable):
-            found = await found
-        if found:
-            return
-        assert time.monotonic() < end, "the condition never came true"
-        await asyncio.sleep(0.005)
 
 
 class Book:

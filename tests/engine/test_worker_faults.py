@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -24,8 +23,9 @@ from codemojex.engine.jobs import Job
 from codemojex.engine.middleware import Work
 from codemojex.engine.outcome import Complete, Discard, Outcome, Retry
 from codemojex.engine.worker import Worker, WorkerOptions
+from tests.support.waiting import until
 
-from .bench import Bench
+from .bench import Bench, running
 
 FAST = WorkerOptions(concurrency=4, lease_ms=30_000, grace_ms=5_000, max_attempts=1, backoff=Fixed(60_000))
 LONE = json.loads('"\\ud83d"')
@@ -55,27 +55,10 @@ class Ear:
         return [data for told, data in self.told if told == name]
 
 
-@asynccontextmanager
-async def running(bench: Bench, handler: Any, options: WorkerOptions = FAST, **more: Any) -> AsyncIterator[Worker]:
-    worker = Worker(bench.bus, bench.queue, handler, options=options, **more)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(worker.run())
-        try:
-            yield worker
-        finally:
-            worker.stop()
-
-
-async def until(condition: Callable[[], Awaitable[object] | object]) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while True:
-        found = condition()
-        if isinstance(found, Awaitable):
-            found = await found
-        if found:
-            return
-        assert time.monotonic() < end, "the condition never came true"
-        await asyncio.sleep(0.005)
+def working(
+    bench: Bench, handler: Any, options: WorkerOptions = FAST, **more: Any
+) -> AbstractAsyncContextManager[Worker]:
+    return running(Worker(bench.bus, bench.queue, handler, options=options, **more))
 
 
 async def errors(bench: Bench, ids: Sequence[str]) -> list[str]:
@@ -107,7 +90,7 @@ async def test_a_worker_tells_of_an_unreadable_row_and_works_it(bench: Bench) ->
 
     async def handle(job: Job) -> None: ...
 
-    async with running(bench, handle, observe=ear):
+    async with working(bench, handle, observe=ear):
         assert await errors(bench, ids) == ["", "", ""]
     assert ear.of("worker.unreadable") == [{"queue": bench.queue, "jobs": [ids[0]]}]
 
@@ -119,7 +102,7 @@ async def test_only_none_and_outcomes_complete_a_job(bench: Bench, answer: objec
     async def handle(job: Job) -> Any:
         return answer
 
-    async with running(bench, handle):
+    async with working(bench, handle):
         (error,) = await errors(bench, [job_id])
     assert "is not an outcome" in error
 
@@ -131,10 +114,8 @@ async def test_a_falsy_answer_of_a_batch_handler_fails_its_member_alone(bench: B
         return {job.id: False if job.id == ids[1] else None for job in jobs}
 
     worker = BatchWorker(bench.bus, bench.queue, handle, options=BatchOptions(min_size=3, max_attempts=1))
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(worker.run())
+    async with running(worker):
         found = await errors(bench, ids)
-        worker.stop()
     assert [bool(error) for error in found] == [False, True, False]
 
 
@@ -160,7 +141,7 @@ async def test_what_cannot_be_sent_fails_its_job_alone_and_the_worker_goes_on(be
             raise bad
         return bad
 
-    async with running(bench, handle, effects=[SAVE], options=FAST):
+    async with working(bench, handle, effects=[SAVE], options=FAST):
         found = await errors(bench, ids)
         later = await bench.fill([None])
         assert await errors(bench, later) == [""]
@@ -180,7 +161,7 @@ async def test_a_batch_that_cannot_be_sent_is_split(
         await go.wait()
         return Complete(effect=Effect("save", [f"x:{{{bench.queue}}}"], [LONE])) if job.id == ids[1] else None
 
-    async with running(bench, handle, effects=[SAVE]) as worker:
+    async with working(bench, handle, effects=[SAVE]) as worker:
         await until(lambda: len(begun) == 3)
         if stopping:
             worker.stop()
@@ -198,7 +179,7 @@ async def test_a_bad_answer_says_what_is_wrong_with_it(bench: Bench) -> None:
     async def forgets(jobs: list[Job], work: Work) -> Any:
         await work(jobs)
 
-    async with running(bench, handle, middleware=[forgets]):
+    async with working(bench, handle, middleware=[forgets]):
         (error,) = await errors(bench, [job_id])
     assert error == "InvalidValue: a middleware answered no list of outcomes: None"
 
@@ -212,7 +193,7 @@ async def test_a_timed_out_job_names_its_limit_and_a_handlers_own_timeout_does_n
             raise TimeoutError("theirs")
         await asyncio.Event().wait()
 
-    async with running(bench, handle):
+    async with working(bench, handle):
         found = await errors(bench, [job.id for job in jobs])
     assert found == ["TimeoutError: timed out after 20 ms", "TimeoutError: theirs"]
 
@@ -227,7 +208,7 @@ async def test_a_cancellation_of_the_handlers_own_is_a_failure(bench: Bench) -> 
         gone.cancel()
         await gone
 
-    async with running(bench, handle):
+    async with working(bench, handle):
         (error,) = await errors(bench, [job_id])
     assert calls == ["1"]
     assert "was cancelled" in error
@@ -248,7 +229,7 @@ async def test_a_handler_that_tidies_up_after_the_grace_is_taken_at_its_word(ben
         return Complete()
 
     options = WorkerOptions(grace_ms=10, unwind_ms=30_000)
-    async with running(bench, handle, options):
+    async with working(bench, handle, options):
         await started.wait()
     assert tidied.is_set()
     assert await bench.row(job_id) == {}
@@ -269,7 +250,7 @@ async def test_a_handler_that_does_not_let_go_is_left_behind_and_its_late_result
         return Complete()
 
     async with asyncio.timeout(DEADLINE_S):
-        async with running(bench, handle, WorkerOptions(grace_ms=10, unwind_ms=30), observe=ear):
+        async with working(bench, handle, WorkerOptions(grace_ms=10, unwind_ms=30), observe=ear):
             await started.wait()
         assert ear.of("worker.abandoned") == [{"queue": bench.queue, "job": job_id}]
         row = await bench.row(job_id)

@@ -18,7 +18,7 @@ from codemojex.engine.effects import Effect
 from codemojex.engine.outcome import Complete
 from codemojex.engine.recovery import recover
 from codemojex.engine.settlement import Settled, Settlement, settle_many
-from tests.support.topologies import until
+from tests.support.waiting import until
 
 from .bench import LEASE, Bench, lane
 from .load import RAN, ran_key
@@ -68,7 +68,7 @@ async def ran(bench: Bench) -> dict[str, int]:
 
 async def stopped_past_its_leases(bench: Bench, zombie: Zombie, jobs: list[str]) -> None:
     """The zombie holds all jobs, stops, and others have recovered them."""
-    await until(lambda: _is(zombie.said["got"] == set(jobs)), "the worker holds every job")
+    await until(lambda: zombie.said["got"] == set(jobs), "the worker holds every job")
     zombie.signal(signal.SIGSTOP)
     recovered: set[str] = set()
 
@@ -97,7 +97,7 @@ async def test_a_worker_that_wakes_up_past_its_lease_changes_nothing(
     def heard() -> bool:
         return zombie.said["worker.lease_lost"] | zombie.said["worker.settled"] == set(jobs)
 
-    await until(lambda: _is(heard()), "the zombie learned that its leases are gone")
+    await until(heard, "the zombie learned that its leases are gone")
     assert {job.id: await bench.row(job.id) for job in held} == rows
     assert await ran(bench) == (dict.fromkeys(jobs, 1) if finished else {})
     await bench.sound()
@@ -109,10 +109,6 @@ async def test_a_worker_that_wakes_up_past_its_lease_changes_nothing(
     await until(lambda: _ran_all(bench, [*jobs, *more]), "the zombie works again")
     assert set((await ran(bench)).values()) == {1}
     await bench.sound()
-
-
-async def _is(value: bool) -> bool:
-    return value
 
 
 async def _ran_all(bench: Bench, jobs: list[str]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
@@ -18,16 +17,9 @@ from codemojex.engine.jobs import NewJob
 from codemojex.engine.testing import FaultyConnector
 from codemojex.ops.exporter import Exporter
 from tests.architecture.sources import ROOT
-from tests.support.topologies import until
+from tests.support.waiting import until
 
 HERE = "127.0.0.1"
-
-
-@pytest.fixture
-async def bus(valkey_url: str) -> AsyncIterator[Connector]:
-    bus = await Connector.connect(valkey_url)
-    yield bus
-    await bus.close()
 
 
 async def scrape(port: int) -> str:
@@ -67,7 +59,7 @@ async def test_a_server_that_is_away_leaves_the_port_open_and_comes_back(bus: Co
     exporter.look_at(faulty, [queue])
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(exporter.run())
-        await until(lambda: _true(faulty.refused > 2), "it goes on looking")
+        await until(lambda: faulty.refused > 2, "it goes on looking")
         assert f'queue="{queue}"' not in await scrape(exporter.port)
         faulty.refuse = 0.0
 
@@ -87,7 +79,3 @@ async def test_a_port_that_is_taken_is_an_error_and_a_closed_one_is_free(bus: Co
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind((HERE, exporter.port))
-
-
-async def _true(value: bool) -> bool:
-    return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,13 +20,6 @@ from codemojex.ops.metrics import FAMILIES, QueueMetrics, WorkerMetrics, exposit
 
 PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"
 JOB = Job("JOB00000000001", b"", "1", None, 0, 0, "q", 0)
-
-
-@pytest.fixture
-async def bus(valkey_url: str) -> AsyncIterator[Connector]:
-    bus = await Connector.connect(valkey_url)
-    yield bus
-    await bus.close()
 
 
 @pytest.fixture

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator
 from dataclasses import replace
-
-import pytest
 
 from codemojex.engine import ids, jobs
 from codemojex.engine.claims import claim_many
@@ -34,13 +31,6 @@ QUIET = Counts(
     overdue_ms=0,
     paused=False,
 )
-
-
-@pytest.fixture
-async def bus(valkey_url: str) -> AsyncIterator[Connector]:
-    bus = await Connector.connect(valkey_url)
-    yield bus
-    await bus.close()
 
 
 def shown(*queues: QueueStatus) -> str:

@@ -15,13 +15,6 @@ from tests.play.table import GameTable
 
 
 @pytest.fixture
-async def bus(valkey_url: str) -> AsyncIterator[Connector]:
-    connector = await Connector.connect(valkey_url)
-    yield connector
-    await connector.close()
-
-
-@pytest.fixture
 async def durable(tmp_path: Path) -> AsyncIterator[engine.Store]:
     url = f"sqlite+aiosqlite:///{tmp_path}/store.db"
     await migrate(url)

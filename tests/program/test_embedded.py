@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from codemojex import embedded
 from codemojex.embedded import EmbeddedServerError, data_directory, embedded_valkey, running_instance, server_url
+from tests.support.waiting import until
 
 HOLD_UNTIL_KILLED = """
 import asyncio, sys
@@ -50,13 +51,6 @@ async def attempt(url: str, *command: str) -> object:
         return await run(url, *command)
     except (RedisConnectionError, OSError):
         return None
-
-
-async def wait_for(condition: Callable[[], bool], deadline_s: float = 10.0) -> None:
-    until = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < until, "it did not happen in time"
-        await asyncio.sleep(0.02)
 
 
 def alive(pid: int) -> bool:
@@ -191,7 +185,7 @@ async def test_a_server_that_dies_is_started_again_on_the_same_address(tmp_path:
         await run(url, "SET", "k", "v")
         first = pid_in(tmp_path)
         os.kill(first, signal.SIGKILL)
-        await wait_for(lambda: pid_in(tmp_path) != first)
+        await until(lambda: pid_in(tmp_path) != first)
         async with asyncio.timeout(10):
             while await attempt(url, "GET", "k") != b"v":
                 await asyncio.sleep(0.02)

@@ -15,11 +15,13 @@ from codemojex import app
 from codemojex.engine import jobs, keyspace
 from codemojex.engine.connector import Connector
 from codemojex.engine.ids import Minter
+from codemojex.ops import exporter
 from codemojex.ops.exporter import Exporter
 from codemojex.settings import Settings
 from codemojex.store.migrate import migrate
-from tests.support.topologies import free_port, until
+from tests.support.topologies import free_port
 from tests.support.valkey import ValkeyServer
+from tests.support.waiting import until
 
 
 async def test_a_process_serves_the_numbers_of_every_queue_and_of_its_own_workers(
@@ -70,9 +72,16 @@ async def test_a_port_that_is_taken_ends_the_start_with_a_remedy(
     await taken.close()
 
 
-def test_without_the_setting_there_is_no_port() -> None:
-    assert Settings.model_fields["metrics_port"].default is None
+async def test_without_the_setting_there_is_no_port(
+    start_valkey: Callable[..., ValkeyServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert Settings.model_fields["metrics_host"].default == "127.0.0.1"
+    settings, stop, opened = _settings(start_valkey(), tmp_path), asyncio.Event(), list[object]()
+    monkeypatch.setattr(exporter, "Exporter", lambda *place: opened.append(place))
+    await migrate(settings.database_url.get_secret_value())  # type: ignore[union-attr]
+    stop.set()
+    await app._run(settings, ["clock"], stop)
+    assert opened == []
 
 
 def _settings(server: ValkeyServer, directory: Path, **more: Any) -> Settings:

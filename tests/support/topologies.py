@@ -6,19 +6,20 @@ with another configuration. Every process listens on a free port of this machine
 
 from __future__ import annotations
 
-import asyncio
 import random
 import socket
-from collections.abc import Awaitable, Callable
+import uuid
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from redis.asyncio import Redis
 
-from .valkey import ValkeyServer
+from codemojex.engine import keyspace
 
-_DEADLINE_S = 15.0
+from .valkey import ValkeyServer
+from .waiting import until
+
 SLOTS = 16384
 
 
@@ -192,16 +193,17 @@ class _Sentinel(PortServer):
         return [self.program, str(config), "--sentinel"]
 
 
-async def until(true: Callable[[], Awaitable[bool]], what: str, deadline_s: float = _DEADLINE_S) -> None:
-    """Wait for a condition outside the event loop."""
-    try:
-        async with asyncio.timeout(deadline_s):
-            while True:
-                if await true():
-                    return
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        raise AssertionError(f"in {deadline_s:g} s it did not happen: {what}") from None
+def queue_on(cluster: Cluster, node: ClusterNode) -> str:
+    """A fresh queue whose slot the node has."""
+    while True:
+        queue = f"t{uuid.uuid4().hex[:12]}"
+        if cluster.owner(slot_of(queue)) is node:
+            return queue
+
+
+def slot_of(queue: str) -> int:
+    """The slot of all keys of a queue."""
+    return keyspace.slot(keyspace.of(queue).prefix)
 
 
 async def _linked(replica: PortServer) -> bool:

@@ -73,8 +73,8 @@ class Wire:
     async def teach(self, command: Command, key: str | None) -> Any:
         return self.now(*command)
 
-    async def identity(self, key: str) -> bytes:
-        return b"one"
+    async def at(self, key: str, command: Command) -> Any:
+        return await self.execute(command)
 
     def subscriber(self) -> Any:
         raise NotImplementedError("a story listens with `heard`")
