@@ -288,10 +288,10 @@ class Settings(BaseSettings):
 
 
 def _passwords(url: str) -> list[str]:
-    """The passwords of a URL, which may name several hosts: before the @, and a Sentinel's among the options."""
+    """The passwords of a URL, which may name several hosts: before the @, and those among the options."""
     address, _, options = url.partition("://")[2].partition("?")
     login = address.partition("/")[0].rpartition("@")[0]
-    found = [login.partition(":")[2], *(v for k, v in parse_qsl(options) if k == "sentinel_password")]
+    found = [login.partition(":")[2], *(v for k, v in parse_qsl(options) if k in ("sentinel_password", "ssl_password"))]
     return [password for password in found if password]
 
 

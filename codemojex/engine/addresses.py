@@ -20,6 +20,9 @@ _WANTED = (
     "the server URL must start with one of redis://, rediss://, valkey://, valkeys://, unix://, "
     "cluster://, clusters://, sentinel://, sentinels://"
 )
+_TLS_FILES = {"ssl_ca_certs", "ssl_ca_path", "ssl_ca_data", "ssl_certfile", "ssl_keyfile", "ssl_password"}
+_TLS_OPTIONS = _TLS_FILES | {"ssl_cert_reqs", "ssl_check_hostname", "ssl_ciphers"}
+_SENTINEL_OPTIONS = {"sentinel_username", "sentinel_password"}
 Kind = Literal["single", "cluster", "sentinel"]
 
 
@@ -67,17 +70,19 @@ def place(url: str) -> Place:
             _ = scheme == "unix" or urlsplit(url).port
         except ValueError:  # its text shows the address
             raise InvalidValue("the port in the server URL must be a number from 0 to 65535") from None
+        path, _, query = rest.partition("?")
+        _check(scheme, query, "" if scheme == "unix" else path.partition("/")[2])
         return Place("single", single=f"{_CLIENT[scheme]}://{rest}")
     kind, port = _MANY[scheme.removesuffix("s")]
     rest, _, query = rest.partition("?")
     authority, _, path = rest.partition("/")
     login, at, hosts = authority.rpartition("@")
-    options = dict(parse_qsl(query))
+    service, _, database = path.partition("/") if kind == "sentinel" else ("", "", path)
+    options = _check(scheme, query, database)
     seed_login = ""
     if "sentinel_password" in options:
         user = options.pop("sentinel_username", "")
         seed_login = f"{quote(user, safe='')}:{quote(options.pop('sentinel_password'), safe='')}@"
-    service, _, database = path.partition("/") if kind == "sentinel" else ("", "", path)
     if kind == "sentinel" and not service:
         raise InvalidValue("the server URL names no service: write sentinel://host:port,host:port/service")
     if kind == "cluster" and database not in ("", "0"):
@@ -91,6 +96,26 @@ def place(url: str) -> Place:
         seed_login=seed_login,
         tail=f"/{database or 0}" + (f"?{urlencode(options)}" if options else ""),
     )
+
+
+def _check(scheme: str, query: str, database: str) -> dict[str, str]:
+    """The options behind the `?`. One that is unknown is not shown: it may be the rest of a password."""
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    known = {"db", "client_name"}
+    if scheme in ("rediss", "valkeys", "clusters", "sentinels"):
+        known |= _TLS_OPTIONS
+    if scheme.startswith("sentinel"):
+        known |= _SENTINEL_OPTIONS
+    for name, value in options.items():
+        if name not in known:
+            takes = ", ".join(sorted(known))
+            raise InvalidValue(f"behind the ? the server URL takes {takes} only; in a password write ? as %3F")
+        if not value:
+            raise InvalidValue(f"the option {name} in the server URL has no value")
+    for number in (database.strip("/"), options.get("db", "")):
+        if number and not (number.isascii() and number.isdigit()):
+            raise InvalidValue("the database in the server URL must be a number from 0 on")
+    return options
 
 
 def _address(text: str, default: int) -> Address:

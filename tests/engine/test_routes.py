@@ -56,11 +56,11 @@ def test_a_command_without_a_key_goes_anywhere(command: tuple[object, ...]) -> N
 
 
 def test_a_cluster_is_its_nodes() -> None:
-    found = place("cluster://me:p%40ss@one:7000,two,[::1]:7002/?ssl_check_hostname=false")
+    found = place("clusters://me:p%40ss@one:7000,two,[::1]:7002/?ssl_check_hostname=false")
     assert found.seeds == (Address("one", 7000), Address("two", 6379), Address("::1", 7002))
-    assert found.url(Address("three", 1)) == "redis://me:p%40ss@three:1/0?ssl_check_hostname=false"
-    assert found.url(Address("::1", 1)).startswith("redis://me:p%40ss@[::1]:1/0")
-    assert place("clusters://one").url(Address("one", 1)) == "rediss://one:1/0"
+    assert found.url(Address("three", 1)) == "rediss://me:p%40ss@three:1/0?ssl_check_hostname=false"
+    assert found.url(Address("::1", 1)).startswith("rediss://me:p%40ss@[::1]:1/0")
+    assert place("cluster://one").url(Address("one", 1)) == "redis://one:1/0"
 
 
 def test_a_replica_set_is_its_sentinels_and_a_service() -> None:
@@ -83,9 +83,19 @@ def test_a_replica_set_is_its_sentinels_and_a_service() -> None:
         ("rediss://me:hunter2@one:six", "0 to 65535"),
         ("cluster://me:hunter2@one/5", "database 0"),
         ("memcached://hunter2@one", "sentinel://"),
+        ("redis://one?foo=1", "client_name, db only"),
+        ("redis://hun?ter2@one", "%3F"),
+        ("redis://one?decode_responses=1", "client_name, db only"),
+        ("redis://one?ssl_ca_certs=hunter2", "client_name, db only"),
+        ("cluster://one?sentinel_password=hunter2", "client_name, db only"),
+        ("redis://one?db=", "no value"),
+        ("redis://me:hunter2@one?db=x", "the database"),
+        ("redis://me:hunter2@one/jobs", "the database"),
+        ("sentinel://me:hunter2@one/jobs/x", "the database"),
     ],
 )
 def test_an_address_that_names_no_server_is_refused_without_being_shown(url: str, remedy: str) -> None:
     with pytest.raises(InvalidValue, match=remedy) as caught:
         place(url)
     assert "hunter2" not in str(caught.value)
+    assert "ter2" not in str(caught.value)

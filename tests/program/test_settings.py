@@ -106,10 +106,10 @@ def test_secrets_do_not_show_in_a_printed_settings_object(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("scheme", ["valkey", "valkeys", "unix", "cluster", "clusters", "sentinel", "sentinels"])
 def test_every_topology_is_accepted_and_its_passwords_are_secrets(scheme: str) -> None:
-    url = f"{scheme}://me:hunter2@one:1,[::1]:2/jobs?sentinel_password=hunter3"
+    url = f"{scheme}://me:hunter2@one:1,[::1]:2/jobs?sentinel_password=hunter3&ssl_password=hunter4"
     settings = load(valkey_url=url)
     assert settings.valkey_url is not None
-    assert settings.secrets() == ["hunter2", "hunter3"]
+    assert settings.secrets() == ["hunter2", "hunter3", "hunter4"]
 
 
 @pytest.mark.parametrize(
