@@ -16,6 +16,11 @@ settings.register_profile("codemojex", deadline=None, print_blob=True)
 settings.load_profile("codemojex")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones first: whoever begins with a minute's test at the end lets the others wait for it."""
+    items.sort(key=lambda item: item.get_closest_marker("system") is None)
+
+
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[ValkeyServer]:
     """The server that the tests of this process share; do not pause, kill or flush it."""

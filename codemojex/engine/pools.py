@@ -70,7 +70,7 @@ class Pool(BlockingConnectionPool):
         except (faults.ConnectionError, faults.TimeoutError) as error:
             if isinstance(error.__cause__, asyncio.TimeoutError):  # of the wait for a free one
                 self.observe("connector.overload", {**self.about, "pending": self._waiting})
-            if isinstance(error.__cause__, faults.AuthenticationError):
+            if any(isinstance(each, faults.AuthenticationError) for each in (error, error.__cause__)):
                 raise Denied(str(error)) from error
             raise NeverSent(f"no connection to the server: {error}") from error
         except faults.ResponseError as error:  # of the check, which could not be made

@@ -40,7 +40,7 @@ class Routed:
         self._looking = asyncio.Lock()
         self._looks = 0
         self._looked_at = -1.0
-        self._failure = ""  # why the last look found nothing
+        self._failure: Unavailable | None = None  # why the last look found nothing
         self._doubt = True  # look before the next command
         self._closed = False
 
@@ -198,18 +198,20 @@ class Routed:
         async with self._looking:
             if self._looks != looks or time.monotonic() - self._looked_at < _LOOK_AGAIN_S:
                 if self._failure:
-                    raise Unavailable(self._failure)
+                    raise _again(self._failure)
                 return
-            self._failure = ""
+            self._failure = None
             try:
                 async with asyncio.timeout(self._limits.timeout_s):
                     self._owners = await self.find()
-            except (Unavailable, TimeoutError) as error:
-                self._failure = str(error) or "nobody said in time where the servers are"
+            except Unavailable as error:
+                self._failure = error
+            except TimeoutError:
+                self._failure = Unavailable("nobody said in time where the servers are")
             self._looks += 1
             self._looked_at = time.monotonic()
             if self._failure:
-                raise Unavailable(self._failure)
+                raise _again(self._failure)
             self._doubt = False
             gone = [address for address in self._nodes if address not in self._owners]
             nodes = [self._nodes.pop(address) for address in gone]
@@ -232,6 +234,11 @@ class Routed:
 
     def look_s(self) -> float:
         return min(_LOOK_S, self._limits.timeout_s)
+
+
+def _again(failure: Unavailable) -> Unavailable:
+    """The same for another caller: an exception that is raised twice would tell of both."""
+    return type(failure)(str(failure))
 
 
 async def _together(calls: Sequence[Awaitable[list[Any]]]) -> list[list[Any]]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from .addresses import Address, Place
 from .connections import Command, Limits, Node, ask_once, fence, primary_fence
-from .errors import EngineError, Unavailable
+from .errors import AccessDenied, EngineError, Unavailable
 from .keyspace import VERSION_KEY, slot
 from .pools import Ask
 from .routing import Routed
@@ -20,6 +20,8 @@ from .translation import Moved, NeverSent, as_error
 
 _SLOTS = 16384
 _PART_OF_A_CLUSTER = "the server is a node of a cluster: write its address as cluster://host:port"
+
+_OF_SENTINEL = "it refuses the user or the password: give its own as ?sentinel_username=…&sentinel_password=…"
 
 
 class Transport(Protocol):
@@ -114,7 +116,7 @@ class Cluster(Routed):
                 owners[first : last + 1] = [Address(host, primary[1])] * (last - first + 1)
             if any(owners):
                 return owners
-        raise Unavailable(f"no node of the cluster answered: {problem}")
+        raise _nobody("no node of the cluster answered", problem)
 
     async def check(self, ask: Ask) -> None:
         """The fence; its key lives on one node, and every other node says which."""
@@ -140,24 +142,31 @@ class Sentinels(Routed):
         problem: EngineError = Unavailable("no Sentinel is known")
         for seed in self._place.seeds:
             try:
-                reply = await ask_once(
-                    self._place.seed_url(seed),
-                    self.look_s(),
-                    "SENTINEL",
-                    "GET-MASTER-ADDR-BY-NAME",
-                    self._place.service,
-                )
-                if reply is None:
-                    problem = Unavailable(f"the Sentinel knows no service {self._place.service!r}")
-                    continue
-                address = Address(reply[0].decode(), int(reply[1]))
+                address = await self._named(seed)
                 role = await ask_once(self._place.url(address), self.look_s(), "ROLE")
                 if role[0] == b"master":
                     return [address]
                 problem = Unavailable("the Sentinel names a server that is not a primary (yet)")
             except EngineError as error:
                 problem = error
-        raise Unavailable(f"no Sentinel names a primary that answers: {problem}")
+        raise _nobody("no Sentinel names a primary that answers", problem)
+
+    async def _named(self, seed: Address) -> Address:
+        """The primary, as the Sentinel at `seed` knows it."""
+        question = "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._place.service
+        try:
+            reply = await ask_once(self._place.seed_url(seed), self.look_s(), *question)
+        except AccessDenied as error:
+            raise AccessDenied(_OF_SENTINEL) from error
+        if reply is None:
+            raise Unavailable(f"the Sentinel knows no service {self._place.service!r}")
+        return Address(reply[0].decode(), int(reply[1]))
 
     async def check(self, ask: Ask) -> None:
         await primary_fence(ask)
+
+
+def _nobody(text: str, last: EngineError) -> Unavailable:
+    """Nobody could be asked; that a password is refused stays what it is."""
+    kind = AccessDenied if isinstance(last, AccessDenied) else Unavailable
+    return kind(f"{text}: {last}")

@@ -23,6 +23,7 @@ from codemojex.engine.errors import (
 )
 from codemojex.engine.keyspace import VERSION_KEY, WIRE_VERSION
 from codemojex.engine.scripts import ENGINE, Library
+from tests.support.topologies import PortServer
 from tests.support.valkey import ValkeyServer
 
 Start = Callable[..., ValkeyServer]
@@ -264,3 +265,21 @@ async def test_a_refused_password_is_an_error_of_its_own_that_shows_none(
     assert "wrong" not in str(refusal.value)
     right = await connect(server.url.replace("://", "://:right@"))
     assert await right.execute("PING") == b"PONG"
+
+
+@pytest.mark.parametrize("who", ["", "nobody:wrong@", ":wrong@"])
+async def test_so_it_is_when_those_are_asked_who_know_where_the_servers_are(who: str) -> None:
+    server = PortServer()
+    try:
+        server.start()
+        await server.do("CONFIG", "SET", "requirepass", "right")
+        for url, remedy in (
+            (f"cluster://{who}{server.address}", "user:password@"),
+            (f"sentinel://{who}{server.address}/jobs", "sentinel_password=…"),
+        ):
+            with pytest.raises(errors.AccessDenied) as refusal:
+                await Connector.connect(url)
+            assert remedy in str(refusal.value)
+            assert "wrong" not in str(refusal.value)
+    finally:
+        server.close()
