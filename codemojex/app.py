@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codemojex import deferred_aiogram
 from codemojex.embedded import data_directory, embedded_valkey, running_instance, server_url
 from codemojex.engine.clock import SystemClock
 from codemojex.engine.connector import Connector
@@ -56,18 +57,14 @@ class Place:
 
 def play(settings: Settings) -> int:
     """Every role in this process, with embedded servers and the local Telegram; returns after a signal."""
-    from codemojex import local_telegram, talking  # before any loop runs, so that Ctrl-C ends a slow import at once
-
-    del local_telegram, talking
+    _import_talking()
     return carry_out(settings, lambda stop: _play(settings, stop))
 
 
 def run(settings: Settings, roles: Sequence[str]) -> int:
     """The given roles against the servers of the settings; returns after a signal."""
     if any(talks(role) for role in roles):
-        from codemojex import talking  # as above
-
-        del talking
+        _import_talking()
     return carry_out(settings, lambda stop: _run(settings, roles, stop))
 
 
@@ -170,6 +167,14 @@ def export_protocol(settings: Settings, directory: Path, force: bool) -> int:
         raise WrongUsage(str(error)) from error
     print(f"{len(written)} files of the protocol are in {directory}")
     return 0
+
+
+def _import_talking() -> None:
+    """Before any loop runs, so that Ctrl-C ends a slow import at once."""
+    deferred_aiogram.load()
+    from codemojex import talking
+
+    del talking
 
 
 async def _play(settings: Settings, stop: asyncio.Event) -> None:

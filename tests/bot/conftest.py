@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tests.support.deferred_models  # noqa: F401  # before aiogram
+
+# isort: split
 from collections.abc import AsyncIterator
 from pathlib import Path
 

@@ -1,5 +1,8 @@
 """A fresh local Telegram with aiogram's own client and a few people for each test."""
 
+import tests.support.deferred_models  # noqa: F401  # before aiogram
+
+# isort: split
 from collections.abc import AsyncIterator
 
 import pytest

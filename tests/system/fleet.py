@@ -2,7 +2,7 @@
 
 Members share one Valkey, one PostgreSQL database and one local Telegram. A member that is killed is replaced at once,
 as a supervisor does; one that ends by itself fails the test. Members are forked from one process that has imported
-the program, because importing aiogram takes seconds and starting a fleet must not; each runs the command line as a
+the program, because importing it takes seconds and starting a fleet must not; each runs the command line as a
 user does, with arguments, environment, log and signals of its own. Nothing outlives the test.
 """
 
@@ -36,7 +36,7 @@ from tests.support.databases import PostgresServer
 T = TypeVar("T")
 POLL_S = 0.05
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["codemojex.app", "codemojex.talking", "codemojex.cli"])
+_forks.set_forkserver_preload(["tests.support.deferred_models", "codemojex.app", "codemojex.talking", "codemojex.cli"])
 
 
 async def until(look: Callable[[], Awaitable[T | None]], deadline_s: float, what: Callable[[], object] | str) -> T:

@@ -1,0 +1,46 @@
+"""aiogram comes without its wait: models are completed when they are used, and then they are what they always were."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from tests.architecture.sources import ROOT
+
+LOOK = """
+import inspect, json
+from codemojex import app
+app._import_talking()
+import codemojex.local_telegram
+from aiogram import methods, types
+from pydantic import BaseModel
+
+models = [
+    model for module in (types, methods) for name in module.__all__
+    if inspect.isclass(model := getattr(module, name)) and issubclass(model, BaseModel)
+]
+deferred = sum(not model.__pydantic_complete__ for model in models)
+update = {"update_id": 1, "message": {"message_id": 2, "date": 0, "chat": {"id": 3, "type": "private"}, "text": "hi"}}
+text = types.Update.model_validate(update).message.text
+answer = methods.base.Response[types.Message].model_validate({"ok": True, "result": update["message"]})
+sent = methods.SendMessage(chat_id=1, text=answer.result.text).text
+open_ = [model.__name__ for model in models if not (model.model_rebuild() is not False and model.__pydantic_complete__)]
+class Other(BaseModel):
+    name: str
+others = Other.__pydantic_complete__ and "defer_build" not in BaseModel.model_config
+print(json.dumps([len(models), deferred, text, sent, open_, others]))
+"""
+
+
+def test_models_are_completed_when_they_are_used() -> None:
+    look = subprocess.run(
+        [sys.executable, "-c", LOOK], cwd=ROOT, capture_output=True, text=True, timeout=90, check=False
+    )
+    assert look.returncode == 0, look.stderr
+    models, deferred, text, sent, open_, others = json.loads(look.stdout)
+    assert models > 400
+    assert deferred > 0.9 * models, "something imported aiogram before it could be deferred"
+    assert (text, sent) == ("hi", "hi")
+    assert open_ == []
+    assert others, "pydantic is for everybody else what it was"
