@@ -9,8 +9,8 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-# How many test processes; `make test WORKERS=2` chooses.
-WORKERS ?= logical
+# How many test processes: two more than processors, because tests also wait; `make test WORKERS=2` chooses.
+WORKERS ?= $$($(BIN)/python -c 'import os; print(2 + (os.cpu_count() or 2))')
 # How many random stories `make soak` tells of each machine, and from which seed on: it prints them for a repetition.
 SOAK_RUNS ?= 5000
 SOAK_SEED ?=
@@ -39,7 +39,7 @@ check: $(VENV)/.dev ## Lint, format, types, and the rules of the architecture (w
 	$(BIN)/pytest tests/architecture
 
 test: check browser ## Run check, then every test in parallel
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist load --maxschedchunk 1 $(ARGS)
 
 bench: $(VENV)/.run ## Measure the engine beside its peers on this machine (ARGS="--quick" takes a minute)
 	@exec $(BIN)/python -m benchmarks $(ARGS)

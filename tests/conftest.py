@@ -17,8 +17,13 @@ settings.load_profile("codemojex")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long ones first: whoever begins with a minute's test at the end lets the others wait for it."""
-    items.sort(key=lambda item: item.get_closest_marker("system") is None)
+    """The long ones first, those with the most time: whoever begins one at the end lets the others wait for it."""
+    items.sort(key=_most_s, reverse=True)
+
+
+def _most_s(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("timeout")
+    return marker.args[0] if marker else 0.0
 
 
 @pytest.fixture(scope="session")

@@ -101,7 +101,7 @@ async def test_a_lost_answer_is_an_unknown_outcome_and_the_command_is_not_sent_t
     start_valkey: Start, connect: Any
 ) -> None:
     server = start_valkey()
-    bus = await connect(server.url, timeout_s=0.2)
+    bus = await connect(server.url, timeout_s=0.5)
     await bus.execute("PING")
     server.pause()
     with pytest.raises(UnknownOutcome):
@@ -128,7 +128,7 @@ async def test_a_socket_that_breaks_while_the_command_runs_is_an_unknown_outcome
 
 async def test_a_blocking_wait_has_a_deadline_of_its_own(start_valkey: Start, connect: Any) -> None:
     server = start_valkey()
-    bus = await connect(server.url, timeout_s=0.1)
+    bus = await connect(server.url, timeout_s=0.5)
     assert await bus.blocking("BLPOP", "k", 0.15, wait_s=0.15) is None
     server.pause()
     with pytest.raises(UnknownOutcome, match="no answer to BLPOP"):
@@ -153,7 +153,7 @@ async def test_a_cancelled_wait_leaves_a_usable_connection(start_valkey: Start, 
 
 
 async def test_a_caller_beyond_the_pool_waits_and_then_is_told(start_valkey: Start, connect: Any) -> None:
-    bus = await connect(start_valkey().url, timeout_s=0.1, max_blocking=1)
+    bus = await connect(start_valkey().url, timeout_s=1.0, max_blocking=1)
     first = asyncio.create_task(bus.blocking("BLPOP", "k", 5, wait_s=5))
     async with asyncio.timeout(5):
         while b"blocked_clients:1" not in await bus.execute("INFO", "clients"):

@@ -47,7 +47,7 @@ async def test_a_round_trip_is_told_with_its_commands_its_duration_and_its_error
     start_valkey: Start, connect: Any
 ) -> None:
     heard, server = Heard(), start_valkey()
-    bus = await connect(server.url, observe=heard, timeout_s=0.3)
+    bus = await connect(server.url, observe=heard, timeout_s=0.5)
     heard.all.clear()
     await bus.pipeline([("PING",), ("PING",), ("PING",)])
     with pytest.raises(ServerError):
@@ -104,7 +104,7 @@ async def test_an_idle_socket_that_the_server_closed_is_told_when_it_is_used_aga
 
 async def test_a_caller_beyond_the_pool_is_an_overload(start_valkey: Start, connect: Any) -> None:
     heard = Heard()
-    bus = await connect(start_valkey().url, observe=heard, timeout_s=0.2, max_blocking=1)
+    bus = await connect(start_valkey().url, observe=heard, timeout_s=1.0, max_blocking=1)
     first = asyncio.create_task(bus.blocking("BLPOP", "k", 5, wait_s=5))
     async with asyncio.timeout(5):
         while b"blocked_clients:1" not in await bus.execute("INFO", "clients"):

@@ -82,7 +82,7 @@ async def test_the_table_of_leases_expires_with_its_last_lease(bus: Connector, k
 
 async def test_nothing_is_minted_once_the_lease_is_over(start_valkey: Any) -> None:
     server = start_valkey()
-    bus = await Connector.connect(server.url, timeout_s=0.2)
+    bus = await Connector.connect(server.url, timeout_s=0.5)
     try:
         async with NodeLease(bus, lease_ms=500) as lease:
             minter = lease.minter

@@ -117,7 +117,7 @@ async def test_while_a_slot_moves_key_by_key_its_queue_rests_and_no_half_of_it_i
 async def test_a_command_waits_for_an_open_slot_and_says_so_when_it_takes_too_long(
     cluster: Cluster, connect: Callable[..., object]
 ) -> None:
-    bus = await connect(cluster.url, timeout_s=0.5)
+    bus = await connect(cluster.url, timeout_s=1.0)
     queue = queue_on(cluster, cluster.nodes[0])
     slot, target = slot_of(queue), cluster.nodes[1]
     await cluster.begin_move(slot, target)
@@ -134,7 +134,7 @@ async def test_a_command_waits_for_an_open_slot_and_says_so_when_it_takes_too_lo
 async def test_a_lost_answer_of_a_node_is_an_unknown_outcome_and_nothing_is_sent_twice(
     cluster: Cluster, connect: Callable[..., object]
 ) -> None:
-    bus = await connect(cluster.url, timeout_s=0.5)
+    bus = await connect(cluster.url, timeout_s=1.0)
     keys = [f"{{{queue_on(cluster, node)}}}" for node in cluster.nodes]
     await bus.pipeline([("SET", key, 0) for key in keys])
     cluster.nodes[0].pause()

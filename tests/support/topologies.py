@@ -6,9 +6,11 @@ with another configuration. Every process listens on a free port of this machine
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -23,16 +25,28 @@ from .waiting import until
 SLOTS = 16384
 
 
+_SHARES = 32  # so many test processes take no port from each other
+
+
+def _free_ports() -> Iterator[int]:
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    share = range(10_000 + worker % _SHARES, 32_000, _SHARES)
+    while True:
+        for port in random.sample(share, len(share)):
+            with closing(socket.socket()) as probe:
+                try:
+                    probe.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+            yield port
+
+
+_ports = _free_ports()
+
+
 def free_port() -> int:
     """A port that nobody uses, out of the range that outgoing connections take theirs from."""
-    while True:
-        port = random.randrange(10_000, 32_000)
-        with closing(socket.socket()) as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
+    return next(_ports)
 
 
 class PortServer(ValkeyServer):
