@@ -50,7 +50,7 @@ class Bus:
 
     async def arrived(self, count: int) -> list[str]:
         """The texts of the messages, once there are so many."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(15):
             while len(self.texts()) < count:
                 self._changed.clear()
                 await self._changed.wait()
@@ -122,7 +122,7 @@ async def test_a_crash_after_admission_brings_no_second_job(
     await people.send(ada, ada, "once")
     for _ in range(2):
         crashed.append(Intake(bot, admit, memory.deep, None, OPTIONS))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(15):
             await crashed[-1].run()
     claimed = await claims.claim_many(bus, f"{queue}.in", 10, 1000)
     texts = [json.loads(job.payload)["message"]["text"] for job in claimed.jobs]
@@ -157,7 +157,7 @@ async def test_polling_stops_while_the_queue_is_deep(bot: Bot, people: People, a
     memory.depth = OPTIONS.max_depth
     await people.send(ada, ada, "waits on the server")
     async with running(bot, memory):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(15):
             while memory.looks < 3:
                 await asyncio.sleep(0.02)
         assert memory.items == []
@@ -166,7 +166,7 @@ async def test_polling_stops_while_the_queue_is_deep(bot: Bot, people: People, a
 
 
 async def test_a_stop_ends_the_long_poll_at_once(bot: Bot, memory: Bus) -> None:
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(4):  # less than a poll of this test lasts
         async with running(bot, memory) as intake:
             await asyncio.sleep(0.1)
             intake.stop()
@@ -178,7 +178,7 @@ async def test_a_stop_between_two_polls_is_an_end_as_well(bot: Bot, people: Peop
         return await memory.admit(items)
 
     await people.send(ada, ada, "the last one")
-    async with asyncio.timeout(5), running(bot, memory, admit=admit) as intake:
+    async with asyncio.timeout(15), running(bot, memory, admit=admit) as intake:
         assert await memory.arrived(1) == ["the last one"]
 
 
@@ -217,7 +217,7 @@ async def test_only_the_holder_of_the_lease_polls(bot: Bot, people: People, ada:
             assert second.items == []
             leader.stop()
             await people.send(ada, ada, "three")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(15):
                 while "three" not in second.texts():
                     await second.arrived(len(second.texts()) + 1)
 

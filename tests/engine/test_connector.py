@@ -118,7 +118,7 @@ async def test_a_socket_that_breaks_while_the_command_runs_is_an_unknown_outcome
     server = start_valkey()
     bus = await connect(server.url)
     waiting = asyncio.create_task(bus.blocking("BLPOP", "k", 30, wait_s=30))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         while b"blocked_clients:1" not in await bus.execute("INFO", "clients"):
             await asyncio.sleep(0.01)
     server.kill()
@@ -139,13 +139,13 @@ async def test_a_blocking_wait_has_a_deadline_of_its_own(start_valkey: Start, co
 async def test_a_cancelled_wait_leaves_a_usable_connection(start_valkey: Start, connect: Any) -> None:
     bus = await connect(start_valkey().url, max_blocking=1)
     waiting = asyncio.create_task(bus.blocking("BLPOP", "k", 30, wait_s=30))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         while b"blocked_clients:1" not in await bus.execute("INFO", "clients"):
             await asyncio.sleep(0.01)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    async with asyncio.timeout(5):  # until then the server would serve the one that left
+    async with asyncio.timeout(15):  # until then the server would serve the one that left
         while b"blocked_clients:0" not in await bus.execute("INFO", "clients"):
             await asyncio.sleep(0.01)
     await bus.execute("RPUSH", "k", "v")
@@ -155,7 +155,7 @@ async def test_a_cancelled_wait_leaves_a_usable_connection(start_valkey: Start, 
 async def test_a_caller_beyond_the_pool_waits_and_then_is_told(start_valkey: Start, connect: Any) -> None:
     bus = await connect(start_valkey().url, timeout_s=1.0, max_blocking=1)
     first = asyncio.create_task(bus.blocking("BLPOP", "k", 5, wait_s=5))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         while b"blocked_clients:1" not in await bus.execute("INFO", "clients"):
             await asyncio.sleep(0.01)
     with pytest.raises(Unavailable, match="No connection available"):

@@ -94,7 +94,7 @@ async def test_an_idle_socket_that_the_server_closed_is_told_when_it_is_used_aga
     bus = await connect(start_valkey().url, observe=heard)
     heard.all.clear()
     await bus.execute("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")  # answered, then closed
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         while not heard.of("reconnect"):
             with contextlib.suppress(UnknownOutcome):  # noticed only by the command
                 await bus.execute("PING")
@@ -106,7 +106,7 @@ async def test_a_caller_beyond_the_pool_is_an_overload(start_valkey: Start, conn
     heard = Heard()
     bus = await connect(start_valkey().url, observe=heard, timeout_s=1.0, max_blocking=1)
     first = asyncio.create_task(bus.blocking("BLPOP", "k", 5, wait_s=5))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         while b"blocked_clients:1" not in await bus.execute("INFO", "clients"):
             await asyncio.sleep(0.01)
     assert not heard.of("overload")

@@ -62,14 +62,14 @@ Open = Callable[..., Awaitable[Table[bytes]]]
 
 
 @asynccontextmanager
-async def processes(url: str) -> AsyncIterator[Open]:
+async def processes(url: str, timeout_s: float = 5.0) -> AsyncIterator[Open]:
     """Open the same table as often as wanted, each time as a process of its own."""
     async with AsyncExitStack() as stack:
 
         async def process(
             name: str, truth: Truth | None, options: CacheOptions | None = None, **more: Any
         ) -> Table[bytes]:
-            bus = await Connector.connect(url, timeout_s=1)
+            bus = await Connector.connect(url, timeout_s=timeout_s)
             stack.push_async_callback(bus.close)
             cache = await stack.enter_async_context(NearCache(bus))
             table = cache.table(name, codec=BYTES, loader=truth, options=options or PATIENT, **more)
@@ -130,7 +130,7 @@ async def test_a_process_that_dies_while_it_loads_holds_others_up_only_for_its_l
     truth.rows["a"] = (b"one", 1)
     await bus.execute("SET", keyspace.cache_lease(name, "a"), "dead", "PX", 150)
     table = await process(name, truth, replace(PATIENT, fill_lease_ms=150))
-    async with asyncio.timeout(4):
+    async with asyncio.timeout(8):
         assert (await table.get("a")).value == b"one"
 
 
@@ -142,7 +142,7 @@ async def test_a_failing_loader_reaches_every_waiter_and_the_next_read_tries_aga
     results = await asyncio.gather(*(table.get("a") for _ in range(5)), return_exceptions=True)
     assert [str(r) for r in results] == ["no such table"] * 5
     truth.fault = None
-    async with asyncio.timeout(4):  # the lease was given back
+    async with asyncio.timeout(8):  # the lease was given back
         assert (await table.get("a")).source == "fill"
 
 

@@ -35,7 +35,7 @@ def server(start_valkey: Callable[..., ValkeyServer]) -> ValkeyServer:
 
 @pytest.fixture
 async def process(server: ValkeyServer) -> AsyncIterator[Open]:
-    async with processes(server.url) as process:
+    async with processes(server.url, timeout_s=1.0) as process:
         yield process
         server.resume()
 
@@ -67,7 +67,7 @@ async def test_nobody_waits_for_a_server_that_is_known_to_be_down(
     started = time.monotonic()
     for _ in range(50):
         assert (await table.get("a")).source == "fill"
-    assert time.monotonic() - started < 4.0  # fifty waits of 250 ms would be more than twelve seconds
+    assert time.monotonic() - started < 8.0  # fifty waits of 250 ms would be more than twelve seconds
 
 
 async def test_after_an_outage_everybody_hears_what_was_changed_during_it(
@@ -147,7 +147,7 @@ async def test_a_cache_starts_without_its_server_and_uses_it_when_it_comes(
     start_valkey: Callable[..., ValkeyServer], name: str
 ) -> None:
     server = start_valkey()
-    async with processes(server.url) as process:
+    async with processes(server.url, timeout_s=1.0) as process:
         table = await process(name, truth := Truth(), QUICK)
         truth.rows["a"] = (b"one", 1)
         server.kill()

@@ -65,10 +65,10 @@ async def test_a_number_rests_after_its_lease_and_is_free_again_then(bus: Connec
 
 
 async def test_a_lease_outlives_its_length_by_renewal(bus: Connector, key: str) -> None:
-    async with NodeLease(bus, key=key, lease_ms=300, rest_ms=0) as lease:
+    async with NodeLease(bus, key=key, lease_ms=600, rest_ms=0) as lease:
         node = lease.node
         started = time.monotonic()
-        while time.monotonic() - started < 0.8:
+        while time.monotonic() - started < 1.0:
             await asyncio.sleep(0.02)
             lease_end, _, _ = (await bus.execute("HGET", key, node)).decode().partition(":")
             assert int(lease_end) > await now_ms(bus)
@@ -94,7 +94,7 @@ async def test_nothing_is_minted_once_the_lease_is_over(start_valkey: Any) -> No
             with pytest.raises(LeaseLost):
                 _ = lease.node
             server.resume()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(15):
                 while lease.lost:
                     await asyncio.sleep(0.01)
             minter.mint("JOB")
@@ -108,7 +108,7 @@ async def test_a_number_that_went_to_somebody_else_is_replaced_by_a_fresh_one(bu
     async with NodeLease(bus, key=key, lease_ms=300, observe=lambda event, data: seen.append(event)) as lease:
         stolen, minter = lease.node, lease.minter
         await bus.execute("HSET", key, stolen, f"{await now_ms(bus) + 60_000}:thief")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(15):
             while seen.count("node.leased") < 2:
                 await asyncio.sleep(0.01)
         assert lease.node != stolen

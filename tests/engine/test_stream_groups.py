@@ -69,7 +69,7 @@ async def running(group_reader: GroupReader) -> AsyncIterator[asyncio.Task[None]
         yield task
     finally:
         group_reader.stop()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(15):
             await task
 
 
@@ -99,7 +99,7 @@ async def test_a_new_group_begins_where_it_was_told(bus: Connector, queue: str) 
     handler = Handler()
     async with running(reader(bus, queue, handler, options=GroupOptions(start="new"))):
         key = keyspace.of(queue).stream("s")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(15):
             while not await bus.execute("XINFO", "GROUPS", key):
                 await asyncio.sleep(0.01)
         await put(bus, queue, "new")
@@ -315,7 +315,7 @@ async def test_stop_ends_a_waiting_reader_at_once_and_a_working_one_after_its_wo
     working = reader(bus, queue, handler)
     task = asyncio.create_task(working.run())
     await put(bus, queue, "a")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         await entered.wait()
         working.stop()
         release.set()
@@ -326,7 +326,7 @@ async def test_stop_ends_a_waiting_reader_at_once_and_a_working_one_after_its_wo
     task = asyncio.create_task(waiting.run())
     await asyncio.sleep(0.05)
     waiting.stop()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         await task
 
 

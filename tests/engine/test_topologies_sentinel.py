@@ -66,7 +66,7 @@ async def test_what_the_old_primary_acknowledges_alone_is_lost_and_the_engine_do
         await servers.failed_over()
         await work.handles_more(50, SOON_S + 4)
         with pytest.raises(UnknownOutcome):  # told at once, not after its half minute
-            await asyncio.wait_for(waiting, 2)
+            await asyncio.wait_for(waiting, 10)
         servers.primary.resume()
         alone = Bench(pinned, queue).job()
         assert await jobs.admit(pinned, queue, alone) == Enqueued()
@@ -125,7 +125,7 @@ async def test_callers_wait_together_and_not_one_after_another_when_nobody_answe
         begun = time.monotonic()
         answers = await asyncio.gather(*(bus.execute("INCR", "n") for _ in range(25)), return_exceptions=True)
         assert all(isinstance(answer, ConnectionFault) for answer in answers)
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - begun < 8  # one after another: ten
     for server in everybody:
         server.resume()
 

@@ -219,13 +219,13 @@ async def test_a_long_handler_keeps_its_lease(bus: Connector, queue: str) -> Non
         await release.wait()
 
     (job_id,) = await admit(bus, queue)
-    options = WorkerOptions(lease_ms=300, grace_ms=2_000)
+    options = WorkerOptions(lease_ms=600, grace_ms=2_000)
     async with (
         running(Worker(bus, queue, handle, options=options)),
         running(Worker(bus, queue, handle, options=options)),
     ):
         await until(lambda: calls)
-        for _ in range(10):  # three lease lengths
+        for _ in range(12):  # two lease lengths
             await asyncio.sleep(0.1)
         release.set()
 

@@ -55,7 +55,7 @@ async def test_a_change_is_saved_soon_without_a_stop(tmp_path: Path):
     await telegram.start()
     async with People(telegram.url) as people:
         await people.add_person("Ada")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         while not file.exists():
             await asyncio.sleep(0.02)
     assert "Ada" in str(json.loads(file.read_text()))
@@ -92,7 +92,7 @@ async def test_a_stop_lets_waiting_polls_go(tmp_path: Path):
     telegram = LocalTelegram()
     await telegram.start()
     bot = bot_for(telegram)
-    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(15), asyncio.TaskGroup() as tasks:
         poll = tasks.create_task(bot.get_updates(timeout=50))
         async with People(telegram.url) as people:
             await people.get("state")

@@ -33,7 +33,7 @@ async def test_the_limit_bounds_a_batch(bot: Bot, people: People, ada: int):
 
 async def test_a_long_poll_wakes_at_once(bot: Bot, people: People, ada: int):
     await drain(bot)
-    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(15), asyncio.TaskGroup() as tasks:
         poll = tasks.create_task(bot.get_updates(timeout=30))
         await people.send(ada, ada, "hello")
     assert poll.result()[0].message.text == "hello"

@@ -92,7 +92,7 @@ async def test_live_copy_stays_until_the_store_has_it(table: GameTable) -> None:
     broken = engine.Store(engine.connect(table.play.store.engine.url.set(database="/nowhere/at/all.db")))
     away = replace(table.play, store=broken)
     work = Archiver(away)
-    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(15), asyncio.TaskGroup() as tasks:
         tasks.create_task(work.run())
         await asyncio.sleep(0.1)
         work.stop()  # also ends the pause between two attempts

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,8 +96,6 @@ async def test_an_interrupt_of_the_terminal_does_not_reach_the_server(tmp_path: 
 async def test_the_server_ends_in_order_with_the_block(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with embedded_valkey(tmp_path):
         pid = pid_in(tmp_path)
-        started = time.monotonic()
-    assert time.monotonic() - started < 2.5
     assert not alive(pid)
     assert "killed" not in caplog.text
 
