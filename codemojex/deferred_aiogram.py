@@ -21,6 +21,7 @@ def load() -> None:
     if "aiogram" in sys.modules:
         return
     names: dict[str, Any] = {}  # what the annotations of aiogram's models refer to
+    completed: set[type[BaseModel]] = set()  # pydantic itself forgets `Response[Message]` between two answers
     config = cast("dict[str, Any]", BaseModel.model_config)
     complete = BaseModel.__dict__["model_rebuild"]
 
@@ -28,6 +29,7 @@ def load() -> None:
         names.update(_types_namespace)
 
     def complete_with_names(cls: type[BaseModel], **options: Any) -> bool | None:
+        completed.add(cls)
         return complete.__func__(cls, **{"_types_namespace": names} | options)
 
     config["defer_build"] = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 
@@ -19,6 +20,12 @@ settings.load_profile("codemojex")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The long ones first, those with the most time: whoever begins one at the end lets the others wait for it."""
     items.sort(key=_most_s, reverse=True)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: the collector of garbage need not look at it after every few tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def _most_s(item: pytest.Item) -> float:
