@@ -48,7 +48,7 @@ mutants: $(VENV)/.dev ## Try small defects of the engine's Lua; name those that 
 	@exec $(BIN)/python -m tests.mutants $(ARGS)
 
 soak: $(VENV)/.dev ## Compare the engine with its plain model in 5,000 random stories; SOAK_RUNS=500 chooses
-	CODEMOJEX_MODEL_RUNS=$(SOAK_RUNS) CODEMOJEX_MODEL_SEED=$(SOAK_SEED) $(BIN)/pytest tests/engine/test_model.py -s $(ARGS)
+	CODEMOJEX_MODEL_RUNS=$(SOAK_RUNS) CODEMOJEX_MODEL_SEED=$(SOAK_SEED) $(BIN)/pytest tests/engine/random_stories.py -s $(ARGS)
 
 clean: ## Remove the games of this machine (.codemojex) and all caches; .venv stays
 	rm -rf .codemojex .pytest_cache .ruff_cache .hypothesis .mutants build dist *.egg-info

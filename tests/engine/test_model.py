@@ -1,14 +1,11 @@
 """Any order of any verbs, from several clients: the server holds exactly what the plain model says, after every step.
 
 The model and the stories are in `model`. 200 stories of 60 steps for the queues and as many for what lies beside them;
-they are the same in every run, and reach every Lua command and every public verb. `make soak` tells others:
-CODEMOJEX_MODEL_RUNS of them, from CODEMOJEX_MODEL_SEED on.
+they are the same in every run, and reach every Lua command and every public verb. `make soak` tells others, by
+`random_stories`.
 """
 
 from __future__ import annotations
-
-import os
-import secrets
 
 import pytest
 
@@ -20,8 +17,6 @@ from .verbs import public_verbs
 STORIES, STEPS = 200, 60
 PARTS = {"queues": 2, "sides": 1}
 SPARE = 2  # Hypothesis ends one story in a thousand early
-SOAK = int(os.environ.get("CODEMOJEX_MODEL_RUNS", "0"))
-SOAK_PART = 100
 
 # What belongs to the machine of sides; a command or verb that is new belongs to the queues until it is named here.
 SIDES = {"commands": ("cache_", "node_", "stream_"), "verbs": ("group_entries.", "groups.", "retention.", "streams.")}
@@ -36,7 +31,6 @@ def of(machine: str, kind: str) -> set[str]:
     return (beside if machine == "sides" else everything - beside) - UNREACHED.keys()
 
 
-@pytest.mark.skipif(SOAK > 0, reason="make soak tells other stories")
 @pytest.mark.parametrize(("machine", "part"), [(name, part) for name, n in PARTS.items() for part in range(n)])
 @pytest.mark.timeout(400)
 def test_the_server_holds_what_a_plain_model_says_whatever_the_order(valkey_url: str, machine: str, part: int) -> None:
@@ -49,15 +43,3 @@ def test_the_server_holds_what_a_plain_model_says_whatever_the_order(valkey_url:
 
 def test_what_no_story_reaches_exists() -> None:
     assert UNREACHED.keys() <= {*ENGINE.names(), *public_verbs()}
-
-
-@pytest.mark.skipif(SOAK == 0, reason="make soak")
-@pytest.mark.parametrize("machine", PARTS)
-@pytest.mark.timeout(0)
-def test_random_stories(valkey_url: str, machine: str) -> None:
-    first = int(os.environ.get("CODEMOJEX_MODEL_SEED") or secrets.randbelow(1 << 30))
-    for start in range(0, SOAK, SOAK_PART):
-        seed, stories = first + start, min(SOAK_PART, SOAK - start)
-        again = f"make soak SOAK_RUNS={stories} SOAK_SEED={seed} ARGS='-k {machine}'"
-        print(f"{machine}: {start} of {SOAK} stories told; the next {stories}: {again}", flush=True)
-        tell(valkey_url, stories, STEPS, seed, machine, shrink=True)
