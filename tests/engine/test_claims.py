@@ -128,6 +128,14 @@ async def test_claims_of_every_size_share_alike_between_weighted_lanes_and_flat_
     await bench.sound()
 
 
+async def test_a_heavy_lane_alone_with_flat_work_has_its_whole_turn_in_single_claims(bench: Bench) -> None:
+    await lanes.weight(bench.bus, bench.queue, lane(1), 3)
+    await bench.fill([lane(1), lane(1), lane(1), None] * 3)
+    order = [(await bench.take())[0].lane for _ in range(12)]
+    assert order == [lane(1), lane(1), lane(1), None] * 3
+    await bench.sound()
+
+
 async def test_a_turn_that_was_cut_short_is_finished_before_flat_work_though_the_ring_is_shorter(bench: Bench) -> None:
     await lanes.weight(bench.bus, bench.queue, lane(2), 3)
     await bench.fill([lane(1), *[lane(2)] * 6, lane(3), None] * 2)
