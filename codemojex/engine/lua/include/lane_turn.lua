@@ -11,7 +11,7 @@ local function lane_turn(P, c)
   local active = (c.actives and tonumber(c.actives[c.head]) or 0) + (c.seats[g] or 0)
   local rests = c.resting and redis.call('ZSCORE', P .. 'resting', g)
   local rate, burst = lane_pace(P, c, g)
-  local units, start = math.huge, 0
+  local units, start = math.huge
   if rate then units, start = gcra(redis.call('GET', P .. 'pace:' .. g), c.now, rate, burst) end
   local turn = c.whole and c.want or lane_weight(c, g)
   local quota = rests and 0 or math.min(turn, limit and limit - active or turn, units)
