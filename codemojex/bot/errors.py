@@ -112,7 +112,7 @@ def classify(error: Exception) -> Classified:
     if isinstance(error, ClientDecodeError):
         return _undecodable(error)
     if isinstance(error, TelegramNetworkError):
-        return Classified(_network(error), f"{type(error.method).__name__}: {error.message}")
+        return Classified(_network(error), f"{type(error.method).__name__}: {_cause(error)}")
     if isinstance(error, TelegramAPIError):
         return Classified(Fault.REFUSED, _reason(error))
     return Classified(Fault.REFUSED, type(error).__name__)
@@ -136,6 +136,15 @@ def _network(error: TelegramNetworkError) -> Fault:
     incomplete = "write request body" in error.message  # a server does not act on half a request
     never = incomplete or any(part in cause for part in _NEVER_CONNECTED)
     return Fault.NEVER_SENT if never else Fault.UNKNOWN_OUTCOME
+
+
+def _cause(error: TelegramNetworkError) -> str:
+    """The class of what the client met, and the system's words: its own may show the call's URL, and so the token."""
+    cause = error.__cause__
+    if cause is None:
+        return type(error).__name__
+    words = getattr(cause, "strerror", None)
+    return f"{type(cause).__name__}: {words}" if words else type(cause).__name__
 
 
 def _undecodable(error: ClientDecodeError) -> Classified:

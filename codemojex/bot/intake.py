@@ -250,4 +250,5 @@ def conversation(update: dict[str, Any]) -> str:  # as above
 
 
 def _json(update: dict[str, Any]) -> bytes:  # as above
-    return json.dumps(update, ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(update, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")  # JSON may spell half a surrogate pair, which no text has bytes for

@@ -5,13 +5,13 @@ bodies are taken, so that no foreign web page can act through a visitor's browse
 """
 
 import dataclasses
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
 
 from codemojex.local_telegram import membership, people
+from codemojex.local_telegram.bodies import UNREADABLE, json_object, readable
 from codemojex.local_telegram.errors import ControlError, Json
 from codemojex.local_telegram.faults import Chaos, Fault
 from codemojex.local_telegram.views import full_state, state_of
@@ -226,12 +226,12 @@ def _door(act: Act) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
             if request.content_type != "application/json":
                 raise ControlError("send a JSON object with the content type application/json", 415)
             try:
-                body = json.loads(await request.text() or "{}")
-            except ValueError as error:
-                raise ControlError(f"the body is not JSON: {error}") from error
-            if not isinstance(body, dict):
-                raise ControlError("the body must be a JSON object")
-            return web.json_response(await act(body))  # pyright: ignore[reportUnknownArgumentType]  # json has no types
+                body = await json_object(request)
+            except UNREADABLE as error:
+                raise ControlError(f"the body is not a JSON object: {error}") from error
+            if not readable(body):
+                raise ControlError("the body has a text with half a surrogate pair: send whole characters")
+            return web.json_response(await act(body))
         except ControlError as error:
             return web.json_response({"error": error.reason}, status=error.status)
 

@@ -13,6 +13,7 @@ from aiogram.methods.base import TelegramMethod
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
+from codemojex.local_telegram.bodies import UNREADABLE, json_object, readable
 from codemojex.local_telegram.errors import ApiError, Json, bad_request, not_simulated
 
 Method = TelegramMethod[Any]  # the answer's type differs per method
@@ -49,17 +50,15 @@ async def read_fields(request: web.Request) -> Json:
     if request.method == "GET" or not request.can_read_body:
         return fields
     if kind == "application/json":
-        body = await request.text()
-        if body.strip():
-            try:
-                parsed = json.loads(body)
-            except ValueError as error:
-                raise bad_request("can't parse JSON object") from error
-            if not isinstance(parsed, dict):
-                raise bad_request("can't parse JSON object")
-            fields.update(parsed)  # pyright: ignore[reportUnknownArgumentType]  # json gives no types
+        try:
+            fields.update(await json_object(request))
+        except UNREADABLE as error:
+            raise bad_request("can't parse JSON object") from error
     elif kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        form: Mapping[str, Any] = await request.post()  # a value is a string or an upload
+        try:
+            form: Mapping[str, Any] = await request.post()  # a value is a string or an upload
+        except UNREADABLE as error:
+            raise bad_request("can't parse the form") from error
         for name, value in form.items():
             if not isinstance(value, str):
                 raise not_simulated("file upload")
@@ -81,9 +80,11 @@ def check(model: type[Method], fields: Json, simulated: set[str]) -> Method:
                 continue
             try:
                 value = json.loads(value)  # noqa: PLW2901  # the decoded form of the same value
-            except ValueError as error:
+            except UNREADABLE as error:
                 raise bad_request(f"can't parse {name.replace('_', ' ')} JSON object") from error
         values[name] = value
+    if not readable(values):
+        raise bad_request("strings must be encoded in UTF-8")
     try:
         return model.model_validate(values)
     except ValidationError as error:

@@ -94,19 +94,30 @@ def test_a_lost_answer_is_unknown_and_a_failed_connection_is_not() -> None:
     lost.__cause__ = ConnectionResetError()
     assert classify(lost).fault is Fault.UNKNOWN_OUTCOME
 
-    async def connect_to_nobody() -> Classified:
-        bot = build_bot(TOKEN, "http://127.0.0.1:1")
-        try:
-            await bot(method)
-        except TelegramNetworkError as error:
-            return classify(error)
-        finally:
-            await bot.session.close()
-        raise AssertionError("somebody listens on port 1")
-
-    assert asyncio.run(connect_to_nobody()).fault is Fault.NEVER_SENT
+    met = asyncio.run(called("http://127.0.0.1:1"))
+    assert met.fault is Fault.NEVER_SENT
+    assert met.reason.startswith("SendMessage: ClientConnectorError: Connect call failed")
 
 
 def test_no_reason_holds_the_token() -> None:
     error = ClientDecodeError("Failed to decode object", ValueError(), f"/bot{TOKEN}/getMe")
     assert TOKEN not in classify(error).reason
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999", "http://us:hunter2@127.0.0.1:99999/x", "http://[::1", "x"])
+def test_an_address_that_is_none_shows_neither_itself_nor_the_token(url: str) -> None:
+    reason = asyncio.run(called(url)).reason
+    assert TOKEN not in reason
+    assert "hunter2" not in reason
+
+
+async def called(url: str) -> Classified:
+    """What a call is classified as that cannot succeed at `url`."""
+    bot = build_bot(TOKEN, url)
+    try:
+        await bot(SendMessage(chat_id=1, text="x"))
+    except Exception as error:
+        return classify(error)
+    finally:
+        await bot.session.close()
+    raise AssertionError("the call succeeded")

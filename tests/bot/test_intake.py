@@ -165,6 +165,11 @@ async def test_polling_stops_while_the_queue_is_deep(bot: Bot, people: People, a
         assert await memory.arrived(1) == ["waits on the server"]
 
 
+def test_half_a_surrogate_pair_is_replaced_and_holds_up_nobody() -> None:
+    update = {"update_id": 1, "message": {"chat": {"id": 7}, "text": json.loads('"a\\ud83d"')}}
+    assert json.loads(incoming(5, update).payload)["message"]["text"] == "a?"
+
+
 async def test_a_stop_ends_the_long_poll_at_once(bot: Bot, memory: Bus) -> None:
     async with asyncio.timeout(4):  # less than a poll of this test lasts
         async with running(bot, memory) as intake:

@@ -77,6 +77,39 @@ async def test_refusals_are_in_telegrams_format(
         assert await answer.json() == {"ok": False, "error_code": status, "description": description}
 
 
+JSON = {"content-type": "application/json"}
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ({"content-type": "application/json; charset=nope"}, b"{}"),
+        (JSON, b"\xff\xfe"),
+        (JSON, b"[]"),
+        (JSON, b'{"a":' + b"[" * 100_000),
+        (JSON, b'{"chat_id":%d,"text":"a\\ud83d"}'),
+        (FORM, b"text=\xff"),
+        (FORM, b"chat_id=%d&text=a&reply_markup=" + b"[" * 100_000),
+        ({"content-type": "multipart/form-data"}, b"x"),
+        ({"content-type": "multipart/form-data; boundary=b"}, b"junk"),
+    ],
+)
+async def test_a_body_that_cannot_be_read_is_refused_at_the_door(
+    telegram: LocalTelegram, people: People, ada: int, headers: dict[str, str], body: bytes
+):
+    body = body.replace(b"%d", str(ada).encode())
+    before = await people.messages(ada)
+    async with aiohttp.ClientSession(telegram.url, headers=headers) as http:
+        async with http.post(f"/bot{telegram.token}/sendMessage", data=body) as answer:
+            assert (answer.status, (await answer.json())["description"][:11]) == (400, "Bad Request")
+        if headers["content-type"].startswith("application/json"):
+            async with http.post("/control/send", data=body) as answer:
+                assert answer.status == 400
+                assert (await answer.json())["error"]
+    assert await people.messages(ada) == before
+
+
 async def test_other_sites_and_other_host_names_are_refused(telegram: LocalTelegram, http: aiohttp.ClientSession):
     control = f"{telegram.url}/control/people"
     async with http.post(control, json={"name": "Eve"}, headers={"Origin": "https://evil.example"}) as answer:
