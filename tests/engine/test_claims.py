@@ -284,6 +284,12 @@ async def test_a_lane_of_ghosts_only_leaves_the_ring(bench: Bench) -> None:
     await bench.sound()
 
 
+async def test_a_lane_that_stands_in_the_ring_without_work_leaves_it(bench: Bench) -> None:
+    await bench.raw("RPUSH", "ring", lane(1))
+    assert not (await bench.claim(1)).jobs
+    assert await bench.ring() == []
+
+
 async def test_a_lane_of_ghosts_takes_no_seat_while_others_are_served(bench: Bench) -> None:
     ghost, live = await bench.fill([lane(1), lane(2)])
     await bench.bus.execute("DEL", bench.space.row(ghost))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -112,6 +113,8 @@ async def test_a_primary_that_lost_its_replica_takes_no_writes_and_charges_no_jo
             await jobs.admit(bench.bus, queue, bench.job())
         with pytest.raises(Unavailable, match="NOREPLICAS"):
             await settle_and_claim(bench.bus, queue, [Settlement(job.id, job.token, Retry("no"))], 1, LEASE)
+        with pytest.raises(Unavailable, match="NOREPLICAS"):
+            await settle_many(bench.bus, queue, [Settlement(job.id, job.token, Retry("no"))])
         assert (await bench.row(job.id))["state"] == "active"
         await primary.do("CONFIG", "SET", "min-replicas-to-write", 0)
         await bench.settle(job)
@@ -121,24 +124,29 @@ async def test_a_primary_that_lost_its_replica_takes_no_writes_and_charges_no_jo
         replica.close()
 
 
-async def test_settlements_sent_to_a_demoted_server_charge_no_job(
-    start_valkey: Start, connect: Callable[..., object], queue: str
+@pytest.mark.parametrize("code", ["READONLY", "MISCONF"])
+async def test_settlements_sent_to_a_server_that_is_demoted_or_cannot_save_charge_no_job(
+    start_valkey: Start, connect: Callable[..., object], queue: str, code: str
 ) -> None:
-    bench = Bench(await connect(start_valkey().url), queue)
+    server = start_valkey()
+    bench = Bench(await connect(server.url), queue)
     await bench.fill([lane(1), None])
     one, two = await bench.take(2)
-    await bench.bus.execute("REPLICAOF", "127.0.0.1", 1)
+    if code == "READONLY":
+        await bench.bus.execute("REPLICAOF", "127.0.0.1", 1)
+    else:
+        await _cannot_save(bench.bus)
     items = [Settlement(one.id, one.token, Retry("no")), Settlement(two.id, two.token, Retry("no"))]
-    with pytest.raises(Unavailable, match="READONLY"):
+    with pytest.raises(Unavailable, match=code):
         await settle_and_claim(bench.bus, queue, items, 1, LEASE)
-    with pytest.raises(Unavailable, match="READONLY"):
+    with pytest.raises(Unavailable, match=code):
         await settle_many(bench.bus, queue, items)
     effect = Effect("ran", (ran_key(queue),), (one.id,))
-    with pytest.raises(Unavailable, match="READONLY"):
+    with pytest.raises(Unavailable, match=code):
         await settle_many(bench.bus, queue, [Settlement(one.id, one.token, Complete(effect=effect))], effects=(RAN,))
-    with pytest.raises(Unavailable, match="READONLY"):
+    with pytest.raises(Unavailable, match=code):
         await jobs.admit_many(bench.bus, queue, [bench.job()])
-    await bench.bus.execute("REPLICAOF", "NO", "ONE")
+    await bench.bus.execute(*(("REPLICAOF", "NO", "ONE") if code == "READONLY" else ("CONFIG", "SET", "save", "")))
     assert (await bench.row(one.id)).get("failures") is None
     await bench.sound()
 
@@ -152,6 +160,19 @@ async def test_a_listener_hears_that_its_answer_is_lost(start_valkey: Start, con
     with pytest.raises(UnknownOutcome):
         await waiting
     server.resume()
+
+
+async def _cannot_save(bus: Connector) -> None:
+    """A directory stands where the server's dump belongs."""
+    (place,) = (await bus.execute("CONFIG", "GET", "dir")).values()
+    Path(place.decode(), "dump.rdb").mkdir()
+    await bus.execute("CONFIG", "SET", "save", "900 1")
+    await bus.execute("BGSAVE")
+
+    async def failed() -> bool:
+        return b"rdb_last_bgsave_status:err" in await bus.execute("INFO", "persistence")
+
+    await until(failed, "the dump fails")
 
 
 async def _has_replica(primary: PortServer) -> bool:
