@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codemojex import deferred_aiogram
-from codemojex.embedded import data_directory, embedded_valkey, running_instance, server_url
+from codemojex.embedded import data_directory, embedded_valkey, make, running_instance, server_url
 from codemojex.engine.clock import SystemClock
 from codemojex.engine.connector import Connector
 from codemojex.engine.errors import InvalidValue
@@ -32,7 +32,7 @@ from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
 from codemojex.process import Fault, WrongUsage, carry_out, mendable
 from codemojex.roles import Part, Watch, both, observe, options_of, parts_of, queues_of, set_limits, talks
-from codemojex.settings import ROLES, Settings
+from codemojex.settings import ROLES, Settings, variable
 from codemojex.store.engine import close, open_store
 from codemojex.store.migrate import migrate as migrate_store
 
@@ -73,7 +73,7 @@ def migrate(settings: Settings) -> int:
 
     async def work(_: asyncio.Event) -> None:
         if settings.database_url is None:
-            settings.data_dir.mkdir(parents=True, exist_ok=True)
+            make(settings.data_dir)
         revision = await migrate_store(_database(settings))
         print(f"the store is at revision {revision}")
 
@@ -96,7 +96,10 @@ def health(settings: Settings, roles: Sequence[str]) -> int:
     findings: list[probe.Finding] = []
     code = carry_out(settings, work)
     for finding in findings:
-        print(f"{'ok  ' if finding.well else 'FAIL'} {finding.name}: {finding.detail}")
+        field = f"{finding.name}_url"  # there is none for a role
+        named = not finding.well and settings.valkey_url is not None and getattr(settings, field, None) is not None
+        told = f"{finding.detail} ({variable(field)})" if named else finding.detail
+        print(f"{'ok  ' if finding.well else 'FAIL'} {finding.name}: {told}")
     return code if all(finding.well for finding in findings) else 1
 
 
@@ -121,6 +124,9 @@ def conformance(settings: Settings, url: str | None, only: str | None) -> int:
     try:
         if url is not None:
             addresses.place(url)
+    except InvalidValue as error:
+        raise WrongUsage(f"--url: {error}") from error
+    try:
         chosen = runner.choose(table.SCENARIOS, only)
     except InvalidValue as error:
         raise WrongUsage(str(error)) from error
@@ -145,7 +151,7 @@ def conformance(settings: Settings, url: str | None, only: str | None) -> int:
             async with embedded_valkey(Path(directory), aof=False) as address:
                 await examine(address, stop)
 
-    code = carry_out(settings, work)
+    code = carry_out(settings, work, server="--url")
     if failed:
         print(f"{len(failed)} of {len(ran)} scenarios failed: {', '.join(failed)}")
     elif len(ran) == len(chosen):
@@ -221,9 +227,9 @@ async def _serve(
 
             try:
                 exporter = Exporter(settings.metrics_host, settings.metrics_port)
-            except OSError as error:
+            except (OSError, UnicodeError) as error:  # the latter for a name that no host can have
                 raise Fault(
-                    f"the port for metrics cannot be opened ({error.strerror or error}): "
+                    f"the port for metrics cannot be opened ({getattr(error, 'strerror', None) or error}): "
                     "check CODEMOJEX_METRICS_PORT and CODEMOJEX_METRICS_HOST"
                 ) from error
             stack.push_async_callback(exporter.close)
@@ -231,7 +237,7 @@ async def _serve(
             watch = Watch(both(observe, exporter.observe), [exporter.middleware])
         bus = await Connector.connect(place.valkey, observe=watch.observe)
         stack.push_async_callback(bus.close)
-        place.directory.mkdir(parents=True, exist_ok=True)
+        make(place.directory)
         store = await open_store(place.database)
         stack.push_async_callback(close, store)
         lease = await stack.enter_async_context(NodeLease(bus, observe=watch.observe))

@@ -42,7 +42,7 @@ def play(
 @cli.command
 def run(*, roles: Roles = None) -> int:
     """Run roles of the bot against the servers named in the settings; all roles when none are named."""
-    return _guarded("run", roles=roles or ",".join(ROLES))
+    return _guarded("run", list(ROLES) if roles is None else _chosen(roles))
 
 
 @cli.command
@@ -54,7 +54,7 @@ def migrate() -> int:
 @cli.command
 def health(*, roles: Roles = None) -> int:
     """Check the server, the database and, with --roles, that these roles of this machine are alive."""
-    return _guarded("health", roles=roles or "")
+    return _guarded("health", [] if roles is None else _chosen(roles))
 
 
 @cli.command
@@ -92,9 +92,11 @@ def protocol(
 def main() -> None:
     """The console command."""
     try:
-        code = cli(result_action="return_value", exit_on_error=False, print_error=True)
+        code = cli(sys.argv[1:], result_action="return_value", exit_on_error=False, print_error=True)
     except CycloptsError:
         code = 2
+    except _UsageError as error:
+        code = _say(2, str(error))
     except KeyboardInterrupt:
         code = 130
     sys.exit(code if isinstance(code, int) else 0)
@@ -107,23 +109,16 @@ class _UsageError(Exception):
 def _guarded(
     command: Literal["play", "run", "migrate", "health", "status", "conformance", "export_protocol"],
     *arguments: object,
-    roles: str | None = None,
     **overrides: int | Path | None,
 ) -> int:
-    """Run a command of `app` on the settings, on roles where it takes them, and on `arguments`.
-
-    What can be mended is said in one line.
-    """
+    """Run a command of `app` on the settings and on `arguments`. What can be mended is said in one line."""
     try:
-        chosen = [] if roles is None else [_chosen(roles)]
         settings = load_settings(env_file=Path(".env"), **overrides)
         from codemojex import app  # the program takes a moment to import; help and refusals do not need it
     except SettingsError as error:
         return _say(2, *error.lines)
-    except _UsageError as error:
-        return _say(2, str(error))
     try:
-        return getattr(app, command)(settings, *chosen, *arguments)
+        return getattr(app, command)(settings, *arguments)
     except app.WrongUsage as error:
         return _say(2, str(error))
     except app.Fault as error:
@@ -132,6 +127,8 @@ def _guarded(
 
 def _chosen(roles: str) -> list[str]:
     chosen = [role.strip() for role in roles.split(",") if role.strip()]
+    if not chosen:
+        raise _UsageError(f"--roles names no role: choose from {', '.join(ROLES)}")
     unknown = [role for role in chosen if role not in ROLES]
     if unknown:
         raise _UsageError(f"there is no role {', '.join(unknown)}: choose from {', '.join(ROLES)}")

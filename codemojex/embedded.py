@@ -59,6 +59,14 @@ def data_directory(root: Path, name: str = "play") -> Generator[Path]:
     )
 
 
+def make(directory: Path) -> None:
+    """Make a data directory of this user alone. Raises EmbeddedServerError when it cannot be made."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise _unusable(directory, error) from error
+
+
 async def running_instance(root: Path, name: str = "play") -> Path | None:
     """The first of `root/play`, `root/play-2`, … whose server answers; None when there is none. Changes nothing."""
     for directory in _instances(root, name):
@@ -215,6 +223,12 @@ class _Server:
         return f"{lines[-1] if lines else f'it said nothing, exit code {code}'} (log: {self._log_file})"
 
 
+def _unusable(directory: Path, error: OSError) -> EmbeddedServerError:
+    return EmbeddedServerError(
+        f"{directory} cannot be used ({error.strerror}): choose another data directory (CODEMOJEX_DATA_DIR)"
+    )
+
+
 _REMEDY = ": set CODEMOJEX_VALKEY_URL to a Valkey server that runs elsewhere"
 
 
@@ -237,13 +251,11 @@ def _title(pid: int) -> bytes:
 
 def _lock(directory: Path, name: str) -> int | None:
     """An exclusive lock that ends with this process; None when another process or block holds it."""
+    make(directory)
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise EmbeddedServerError(
-            f"{directory} cannot be used ({error.strerror}): choose another data directory"
-        ) from error
+        raise _unusable(directory, error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

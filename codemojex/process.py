@@ -16,10 +16,11 @@ from typing import Any, cast
 
 from codemojex import logs
 from codemojex.embedded import EmbeddedServerError
-from codemojex.engine.errors import AccessDenied, ConnectionFault, EngineError
+from codemojex.engine.errors import AccessDenied, ConnectionFault, EngineError, Refused, ServerError, ServerFull
 from codemojex.settings import Settings
 from codemojex.store.errors import StoreUnavailable
 
+VALKEY_URL = "CODEMOJEX_VALKEY_URL"
 _AT_ONCE_S = 1.0  # what a second signal leaves for closing files and ending the embedded server
 
 
@@ -31,14 +32,19 @@ class WrongUsage(Fault):
     """What was asked for cannot be done; the message is one line with the remedy."""
 
 
-def carry_out(settings: Settings, work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> int:
-    """Run `work` with logging and signals set up; the exit code. Raises Fault for what a user can mend."""
+def carry_out(
+    settings: Settings, work: Callable[[asyncio.Event], Coroutine[Any, Any, None]], *, server: str = VALKEY_URL
+) -> int:
+    """Run `work` with logging and signals set up; the exit code.
+
+    `server` names what says where the server is. Raises Fault for what a user can mend.
+    """
     logs.configure(level=settings.log_level, form=settings.log_format, secrets=settings.secrets())
     try:
-        with mendable():
+        with mendable(server):
             return asyncio.run(_until_signalled(work))
     except BaseExceptionGroup as group:
-        with mendable():
+        with mendable(server):
             raise _only(group) from None
     raise AssertionError("unreachable")
 
@@ -66,21 +72,26 @@ async def _until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) -> 
 
 
 @contextmanager
-def mendable() -> Generator[None]:
-    """Turn what a user can mend into a `Fault`."""
+def mendable(server: str = VALKEY_URL) -> Generator[None]:
+    """Turn what a user can mend into a `Fault`; `server` as for `carry_out`."""
     try:
         yield
     except AccessDenied as error:
-        raise Fault(f"{error} (CODEMOJEX_VALKEY_URL)") from error
+        raise Fault(f"{error} ({server})") from error
     except ConnectionFault as error:
         reason = str(error).partition("\n")[0].rstrip(".")
-        raise Fault(f"{reason}: check that Valkey runs there, and CODEMOJEX_VALKEY_URL") from error
+        raise Fault(f"{reason}: check that Valkey runs there, and {server}") from error
     except (StoreUnavailable, EmbeddedServerError, EngineError) as error:
-        lines = str(error).splitlines()
-        raise Fault(lines[0] if lines else type(error).__name__) from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        if isinstance(error, ServerError) and not isinstance(error, Refused | ServerFull):
+            reason = f"the server says: {reason}: check that it is a Valkey for codemojex, and {server}"
+        raise Fault(reason) from error
     except OSError as error:
+        reason, place = error.strerror or error, error.filename
         raise Fault(
-            f"{error.strerror or error}: {error.filename or 'check the address and the permissions'}"
+            f"{place} cannot be used ({reason}): choose another place, or mend this one"
+            if place
+            else f"{reason}: check the address and the permissions"
         ) from error
 
 

@@ -8,18 +8,21 @@ shows a secret. Nothing is read at import: `load_settings()` does it once, and `
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 from urllib.parse import parse_qsl, urlsplit
 
-from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from codemojex.engine import addresses
+from codemojex.engine.errors import InvalidValue
+
 PREFIX = "CODEMOJEX_"
-_VALKEY_SCHEMES = ("valkey", "valkeys", "redis", "rediss", "unix", "cluster", "clusters", "sentinel", "sentinels")
 ROLES = ("intake", "updates", "score", "feed", "send", "clock", "archive")
 
 
@@ -39,23 +42,45 @@ def _token(value: SecretStr) -> SecretStr:
 
 
 def _telegram_url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(value)
+        port, host = parts.port, (parts.hostname or "").encode("idna")
+        well = parts.scheme in ("http", "https") and host and port != 0
+    except ValueError:  # of a port or a name that no host can have
+        well = False
+    if not well:
         raise ValueError("must be an http or https address such as https://api.telegram.org")
     return value.rstrip("/")
 
 
+def _loopback(value: str) -> str:
+    try:
+        if value == "localhost" or ipaddress.ip_address(value).is_loopback:
+            return value
+    except ValueError:
+        pass
+    raise ValueError(
+        "must be an address of this machine only, such as 127.0.0.1: the local Telegram has no accounts, whoever "
+        "reaches it is every person"
+    )
+
+
 def _valkey_url(value: SecretStr) -> SecretStr:
-    scheme, colon, _ = value.get_secret_value().partition("://")
-    if not colon or scheme not in _VALKEY_SCHEMES:
-        raise ValueError(f"must begin with one of {', '.join(f'{name}://' for name in _VALKEY_SCHEMES)}")
+    try:
+        addresses.place(value.get_secret_value())
+    except InvalidValue as error:
+        raise ValueError(str(error)) from None
     return value
 
 
 def _database_url(value: SecretStr) -> SecretStr:
-    scheme, colon, _ = value.get_secret_value().partition(":")
-    if not colon or scheme.partition("+")[0] not in ("sqlite", "postgres", "postgresql"):
-        raise ValueError("must begin with sqlite:/// or postgresql://")
+    from codemojex.store.address import parse_address  # noqa: PLC0415  # SQLAlchemy takes a moment; few need it here
+    from codemojex.store.errors import StoreUnavailable  # noqa: PLC0415
+
+    try:
+        parse_address(value.get_secret_value())
+    except StoreUnavailable as error:
+        raise ValueError(f"{error.problem}; {error.remedy}") from None
     return value
 
 
@@ -101,10 +126,10 @@ class Settings(BaseSettings):
     )
 
     # The local Telegram of `play`
-    host: str = Field(
+    host: Annotated[str, AfterValidator(_loopback)] = Field(
         default="127.0.0.1",
-        min_length=1,
-        description="Network interface of the local Telegram's page and API. Default: 127.0.0.1, this machine only.",
+        description="Loopback address of the local Telegram's page and API, which have no accounts and serve this "
+        "machine only. Default: 127.0.0.1.",
     )
     port: int = Field(
         default=8765,
@@ -137,6 +162,7 @@ class Settings(BaseSettings):
     guess_rate_max: int = Field(
         default=500,
         ge=0,
+        le=1_000_000_000,
         description="Guesses that all score workers together may claim per `guess_rate_duration_ms`; 0 means no limit. "
         "Default: 500.",
     )
@@ -181,7 +207,7 @@ class Settings(BaseSettings):
     # What may be sent to Telegram
     send_rate_per_s: float = Field(
         default=25.0,
-        gt=0,
+        ge=0.01,
         le=1000,
         description="Messages per second over all chats. Default: 25, below Telegram's reported 30.",
     )
@@ -193,7 +219,7 @@ class Settings(BaseSettings):
     )
     chat_rate_per_s: float = Field(
         default=1.0,
-        gt=0,
+        ge=0.01,
         le=100,
         description="Messages per second to one private chat. Default: 1.",
     )
@@ -206,7 +232,7 @@ class Settings(BaseSettings):
     )
     group_rate_per_min: float = Field(
         default=15.0,
-        gt=0,
+        ge=0.01,
         le=1000,
         description="Messages and edits per minute to one group; with `group_burst` it stays within Telegram's "
         "reported 20. Default: 15.",
@@ -239,7 +265,7 @@ class Settings(BaseSettings):
     )
     archived_keep_s: int = Field(
         default=3600,
-        ge=0,
+        ge=1,
         le=7 * 86_400,
         description="How long an archived game's live keys stay in Valkey, seconds. Default: 3600.",
     )
@@ -305,7 +331,7 @@ def load_settings(*, env_file: Path | None = Path(".env"), **overrides: Any) -> 
 
     An override of None is no override. Raises SettingsError with one line per bad or unknown setting.
     """
-    named = {*os.environ, *(dotenv_values(env_file) if env_file else ())}
+    named = {*os.environ, *(_names_in(env_file) if env_file else ())}
     lines = _unknown_variables(named)
     given = {name: value for name, value in overrides.items() if value is not None}
     unknown = sorted(set(given) - set(Settings.model_fields))
@@ -330,6 +356,24 @@ def _line(location: str, message: str) -> str:
     name = variable(location) if location in Settings.model_fields else location
     reason = message.removeprefix("Value error, ")
     return f"{name}: {reason[:1].lower()}{reason[1:]} (see docs/reference/settings.md)"
+
+
+def _names_in(file: Path) -> list[str]:
+    """The variables of a `.env`; none when it does not exist. No line of it is shown: it may hold a secret."""
+    try:
+        with file.open(encoding="utf-8") as stream:
+            bindings = list(parse_stream(stream))
+    except FileNotFoundError:
+        return []
+    except UnicodeDecodeError:
+        raise SettingsError([f"{file}: it is not UTF-8: save it in that encoding"]) from None
+    except OSError as error:
+        line = f"{file}: it cannot be read ({error.strerror}): mend its permissions, or remove it"
+        raise SettingsError([line]) from None
+    wrong = [binding.original.line for binding in bindings if binding.error]
+    if wrong:
+        raise SettingsError([f"{file}, line {line}: write NAME=value, and close every quote" for line in wrong])
+    return [binding.key for binding in bindings if binding.key]
 
 
 def _unknown_variables(names: Collection[str]) -> list[str]:

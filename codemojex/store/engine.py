@@ -133,7 +133,7 @@ async def connecting(where: str) -> AsyncGenerator[None]:
         raise StoreUnavailable(where, "every connection of the pool is busy", "try again later") from error
     except TimeoutError as error:
         raise StoreUnavailable(where, "it does not answer in time", _UNREACHABLE) from error
-    except (SQLAlchemyError, OSError) as error:
+    except (SQLAlchemyError, OSError, ValueError, TypeError) as error:  # the latter of an option's value
         raise StoreUnavailable(where, first_line(error), _UNREACHABLE) from error
 
 

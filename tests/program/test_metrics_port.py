@@ -65,10 +65,10 @@ async def test_a_process_serves_the_numbers_of_every_queue_and_of_its_own_worker
 async def test_a_port_that_is_taken_ends_the_start_with_a_remedy(
     start_valkey: Callable[..., ValkeyServer], tmp_path: Path
 ) -> None:
-    taken = Exporter("127.0.0.1", 0)
-    settings = _settings(start_valkey(), tmp_path, metrics_port=taken.port)
-    with pytest.raises(app.Fault, match=r"metrics.*CODEMOJEX_METRICS_PORT"):
-        await app._run(settings, ["clock"], asyncio.Event())
+    taken, server = Exporter("127.0.0.1", 0), start_valkey()
+    for place in ({"metrics_port": taken.port}, {"metrics_port": 0, "metrics_host": "a..b"}):
+        with pytest.raises(app.Fault, match=r"metrics.*CODEMOJEX_METRICS_PORT"):
+            await app._run(_settings(server, tmp_path, **place), ["clock"], asyncio.Event())
     await taken.close()
 
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
+from codemojex.engine.clock import SystemClock
+from codemojex.engine.ids import Minter
+from codemojex.engine.near_cache import NearCache
+from codemojex.play.caches import with_caches
+from codemojex.play.context import Play
+from codemojex.roles import Watch, options_of, parts_of, set_limits, worker_options
 from codemojex.settings import PREFIX, Settings, SettingsError, load_settings
 
 TOKEN = "123456:abcDEF-secret"
@@ -54,10 +63,10 @@ def test_the_environment_wins_over_the_file_and_the_command_line_over_both(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / ".env"
-    file.write_text(f"CODEMOJEX_PORT=1111\nCODEMOJEX_HOST=0.0.0.0\nBOT_TOKEN={TOKEN}\n")
+    file.write_text(f"CODEMOJEX_PORT=1111\nCODEMOJEX_HOST=127.0.0.2\nBOT_TOKEN={TOKEN}\n")
     monkeypatch.setenv("CODEMOJEX_PORT", "2222")
     settings = load_settings(env_file=file)
-    assert (settings.port, settings.host) == (2222, "0.0.0.0")
+    assert (settings.port, settings.host) == (2222, "127.0.0.2")
     assert settings.bot_token is not None
     assert load_settings(env_file=file, port=3333, host=None).port == 3333
     other = load_settings(env_file=file, bot_token="9:other").bot_token
@@ -104,12 +113,65 @@ def test_secrets_do_not_show_in_a_printed_settings_object(monkeypatch: pytest.Mo
     assert settings.secrets() == [TOKEN, "abcDEF-secret", "hunter2", "hunter3"]
 
 
-@pytest.mark.parametrize("scheme", ["valkey", "valkeys", "unix", "cluster", "clusters", "sentinel", "sentinels"])
-def test_every_topology_is_accepted_and_its_passwords_are_secrets(scheme: str) -> None:
-    url = f"{scheme}://me:hunter2@one:1,[::1]:2/jobs?sentinel_password=hunter3&ssl_password=hunter4"
+@pytest.mark.parametrize(
+    ("url", "secrets"),
+    [
+        ("valkey://me:hunter2@one:1/3", ["hunter2"]),
+        ("valkeys://me:hunter2@[::1]?ssl_password=hunter4", ["hunter2", "hunter4"]),
+        ("unix://me:hunter2@/run/valkey.sock?db=1", ["hunter2"]),
+        ("cluster://me:hunter2@one:1,[::1]:2", ["hunter2"]),
+        ("clusters://me:hunter2@one:1,[::1]:2/0?ssl_password=hunter4", ["hunter2", "hunter4"]),
+        ("sentinel://me:hunter2@one:1,[::1]:2/jobs?sentinel_password=hunter3", ["hunter2", "hunter3"]),
+        (
+            "sentinels://me:hunter2@one:1/jobs/2?sentinel_password=hunter3&ssl_password=hunter4",
+            ["hunter2", "hunter3", "hunter4"],
+        ),
+    ],
+)
+def test_every_topology_is_accepted_and_its_passwords_are_secrets(url: str, secrets: list[str]) -> None:
     settings = load(valkey_url=url)
     assert settings.valkey_url is not None
-    assert settings.secrets() == ["hunter2", "hunter3", "hunter4"]
+    assert settings.secrets() == secrets
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"CODEMOJEX_PORT=\xff", ""),
+        (b'# mine\nBOT_TOKEN="1:hunter2\nA=1\n', ", line 2"),
+        (b"A=1\nhunter2 !\n", ", line 2"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_the_line_and_not_shown(
+    tmp_path: Path, content: bytes, named: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / ".env"
+    file.write_bytes(content)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(env_file=file)
+    (line,) = caught.value.lines
+    assert line.startswith(f"{file}{named}: ")
+    assert "hunter2" not in line
+    assert caplog.records == []  # the parser's own words are none of ours
+
+
+@pytest.mark.parametrize("end", [min, max])
+async def test_the_engine_takes_what_a_setting_may_be(end: Callable[[list[float]], float]) -> None:
+    def ends(name: str) -> list[float]:
+        rules = Settings.model_fields[name].metadata
+        return [getattr(rule, side) for rule in rules for side in ("ge", "le") if hasattr(rule, side)]
+
+    settings = load(**{name: end(ends(name)) for name in Settings.model_fields if len(ends(name)) == 2})
+    bus: Any = Mock(run=AsyncMock())
+    await set_limits(bus, settings)
+    store: Any = None
+    settings = settings.model_copy(update={"partitions": 1})  # many take long
+    play = Play(bus, Minter(1), SystemClock(), store, options=options_of(settings))
+    for role in ("score", "feed", "clock", "archive"):
+        assert parts_of(role, settings, play, "me", Watch())
+    for concurrency in (settings.update_concurrency, settings.send_concurrency):
+        worker_options(settings, concurrency)
+    with_caches(play, NearCache(bus), max_entries=settings.cache_max_entries)
 
 
 @pytest.mark.parametrize(
@@ -118,9 +180,25 @@ def test_every_topology_is_accepted_and_its_passwords_are_secrets(scheme: str) -
         ("CODEMOJEX_PORT", "65536"),
         ("CODEMOJEX_LEASE_MS", "0"),
         ("CODEMOJEX_SEND_RATE_PER_S", "0"),
+        ("CODEMOJEX_GUESS_RATE_MAX", "99999999999999999999"),
+        ("CODEMOJEX_GROUP_RATE_PER_MIN", "0.001"),
+        ("CODEMOJEX_GRACE_S", "nan"),
+        ("CODEMOJEX_HOST", "0.0.0.0"),
+        ("CODEMOJEX_HOST", "300.1.1.1"),
+        ("CODEMOJEX_HOST", "example.org"),
         ("CODEMOJEX_VALKEY_URL", "localhost:6379"),
+        ("CODEMOJEX_VALKEY_URL", "valkey://u:hunter2@h/x"),
+        ("CODEMOJEX_VALKEY_URL", "valkey://u:hunter2@h?foo=1"),
+        ("CODEMOJEX_VALKEY_URL", "valkey://u:hunter2@h:99999"),
+        ("CODEMOJEX_VALKEY_URL", "cluster://"),
+        ("CODEMOJEX_VALKEY_URL", "sentinel://u:hunter2@h:1"),
         ("CODEMOJEX_DATABASE_URL", "games.db"),
+        ("CODEMOJEX_DATABASE_URL", "sqlite://games.db"),
+        ("CODEMOJEX_DATABASE_URL", "postgresql://u:hunter2@h:99999/x"),
+        ("CODEMOJEX_DATABASE_URL", "postgresql://u:hunter2@h/x?foo=1"),
         ("CODEMOJEX_TELEGRAM_API_URL", "api.telegram.org"),
+        ("CODEMOJEX_TELEGRAM_API_URL", "http://a..b"),
+        ("CODEMOJEX_TELEGRAM_API_URL", "http://host:99999"),
         ("BOT_TOKEN", "123456"),
     ],
 )
@@ -128,3 +206,4 @@ def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, na
     monkeypatch.setenv(name, value)
     (line,) = refusal()
     assert line.startswith(f"{name}: ")
+    assert "hunter2" not in line
