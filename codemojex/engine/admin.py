@@ -119,6 +119,7 @@ async def trim_dead(
 async def browse(bus: Connector, queue: str, n: int = 20, *, dead: bool = False) -> list[str]:
     """The newest `n` ids of the flat backlog, or of the dead letters."""
     bounds.integer("n", n, 0, 10_000)
+    bounds.flag("dead", dead)
     key = keyspace.of(queue).key("dead" if dead else "pending")
     return [i.decode() for i in await bus.execute("ZRANGE", key, "+", "-", "BYLEX", "REV", "LIMIT", 0, n)]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
-from . import ids, keyspace, lanes
+from . import bounds, ids, keyspace, lanes
 from .connector import Arg, Connector
 from .scripts import ENGINE
 
@@ -29,6 +29,7 @@ class Violation:
 async def audit(bus: Connector, queue: str, *, repair: bool = False) -> list[Violation]:
     """Every violation found; with `repair` each was set right (run it again to see it gone)."""
     space = keyspace.of(queue)
+    bounds.flag("repair", repair)
     found: list[Violation] = []
     rows, backlogs = await _keys(bus, space.prefix)
 

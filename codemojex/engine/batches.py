@@ -19,7 +19,7 @@ from .effects import EffectBody
 from .errors import InvalidValue
 from .jobs import Job
 from .middleware import Middleware
-from .observing import Observe, ignore
+from .observing import Observe, observer
 from .outcome import Complete, Delay, Outcome, Retry
 from .settlement import Settled, SettleVerdict
 from .shaping import Shaper
@@ -97,10 +97,14 @@ class BatchWorker:
         `observe(event, data)` and `middleware` are a worker's. `on_settled` hears of every settled batch; what it
         raises is reported and changes nothing.
         """
-        options = options or BatchOptions()
+        options = BatchOptions() if options is None else options
+        bounds.one_of("options", options, BatchOptions)
+        bounds.awaited("handler", handler)
+        if on_settled is not None:
+            bounds.function("on_settled", on_settled)
         self._handler = handler
         self._queue = queue
-        self._observe = observe or ignore
+        self._observe = observer(observe)
         self._on_settled = on_settled
         self._batch: list[str] = []  # the ids that the handler was given
         self._left: set[str] = set()  # those whose end is not known yet

@@ -6,11 +6,15 @@ int to Python, and a float, a NaN or a memoryview finds its way onto the wire as
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from .errors import InvalidName, InvalidValue
 
+_T = TypeVar("_T")
+_U = TypeVar("_U")
 MAX_ATTEMPTS = 1_000_000
 
 
@@ -65,7 +69,7 @@ def flag(what: str, value: object) -> bool:
 def one_of(what: str, value: object, *kinds: type) -> None:
     """Raise InvalidValue unless `value` is an instance of one of `kinds`."""
     if not isinstance(value, kinds):
-        raise _kind(what, value, " or ".join(kind.__name__ for kind in kinds))
+        raise _kind(what, value, _either(kinds))
 
 
 def choice(what: str, value: object, *choices: str) -> None:
@@ -87,6 +91,40 @@ def mapping(what: str, value: object) -> None:
         raise _kind(what, value, "a mapping")
 
 
+def many(what: str, values: Iterable[_T], *kinds: type) -> list[_T]:
+    """What `values` holds, when it is a list or another iterable of `kinds`; raises InvalidValue otherwise."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise _kind(what, values, f"a list of {_either(kinds)}" if kinds else "a list")
+    held = list(values)
+    if kinds:
+        for value in held:
+            one_of(f"one of {what}", value, *kinds)
+    return held
+
+
+def pairs(what: str, values: Iterable[tuple[_T, _U]]) -> list[tuple[_T, _U]]:
+    """What `values` holds, when that is pairs; raises InvalidValue otherwise."""
+    held = many(what, values, tuple, list)
+    for value in held:
+        if len(value) != 2:
+            raise InvalidValue(f"one of {what}={shown(value)} has {len(value)} parts: use two")
+    return held
+
+
+def function(what: str, value: object) -> None:
+    """Raise InvalidValue unless `value` can be called."""
+    if not callable(value):
+        raise _kind(what, value, "a function")
+
+
+def awaited(what: str, value: object) -> None:
+    """Raise InvalidValue unless `value` can be called and awaited; of an object that is called, nobody can know."""
+    function(what, value)
+    written = inspect.isfunction(getattr(value, "__func__", value))  # with def or lambda
+    if written and not inspect.iscoroutinefunction(value):
+        raise InvalidValue(f"{what}={shown(value)} is no async function: write `async def`")
+
+
 def encodable(value: str) -> bool:
     """Whether UTF-8 has every character of `value`; a lone surrogate has no bytes there."""
     if value.isascii():
@@ -106,6 +144,10 @@ def shown(value: object) -> str:
         return ascii(value)[:80]
     except Exception as error:  # whatever it is, its text must not hide what is wrong with it
         return f"<{type(value).__name__} without a text: {type(error).__name__}>"
+
+
+def _either(kinds: tuple[type, ...]) -> str:
+    return " or ".join(kind.__name__ for kind in kinds)
 
 
 def _kind(what: str, value: object, wanted: str) -> InvalidValue:

@@ -13,8 +13,8 @@ from typing import Any
 
 from .addresses import place
 from .connections import Limits, run_id
-from .errors import EngineError, ServerError
-from .observing import Observe, ignore
+from .errors import EngineError, ScriptDefect, ServerError
+from .observing import Observe, observer
 from .pools import Arg
 from .round_trips import Timed
 from .scripts import Script
@@ -49,7 +49,7 @@ class Connector:
         hears of sockets and round trips (`connector.…`). Raises Unavailable (AccessDenied for a wrong user or
         password), VersionFence, or InvalidValue for another kind of URL.
         """
-        way = open_transport(place(url), Limits(timeout_s, max_connections, max_blocking, observe or ignore))
+        way = open_transport(place(url), Limits(timeout_s, max_connections, max_blocking, observer(observe)))
         self = cls(Timed(way, observe) if observe else way)
         try:
             await self.execute("PING")
@@ -111,8 +111,16 @@ class Connector:
         return replies
 
     async def teach(self, script: Script, key: str | None = None) -> None:
-        """Load a script and check that the server computes the same digest: where `key` lives, or everywhere."""
-        sha = await self._transport.teach(("SCRIPT", "LOAD", script.source), key)
+        """Load a script and check that the server computes the same digest: where `key` lives, or everywhere.
+
+        Raises ScriptDefect, with what the server says, for one that does not compile.
+        """
+        try:
+            sha = await self._transport.teach(("SCRIPT", "LOAD", script.source), key)
+        except ServerError as error:
+            if "compiling script" in str(error):
+                raise ScriptDefect(f"script {script.name!r} with its effects does not compile: {error}") from error
+            raise
         if sha.decode() != script.sha:
             raise ServerError(f"the server's digest of script {script.name!r} differs: {sha.decode()}")
 

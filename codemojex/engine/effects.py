@@ -7,10 +7,13 @@ ended. Its keys must lie in the queue's slot. A stale token runs no effect; a bo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from . import bounds
 from .connector import Arg
+from .errors import InvalidValue
 from .scripts import EffectBody
 
 __all__ = ["Effect", "EffectBody"]
@@ -18,8 +21,31 @@ __all__ = ["Effect", "EffectBody"]
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One use of the body called `name`: it sees `keys` as KEYS and `args` as ARGV, and nothing else of the command."""
+    """One use of the body called `name`: it sees `keys` as KEYS and `args` as ARGV, and nothing else of the command.
+
+    Raises InvalidValue for what cannot be sent as that.
+    """
 
     name: str
     keys: Sequence[str] = ()
     args: Sequence[Arg] = ()
+
+    def __post_init__(self) -> None:
+        bounds.text("the name of an effect", self.name)
+        for what, values in (("keys", self.keys), ("args", self.args)):
+            if isinstance(values, str | bytes) or not isinstance(values, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise InvalidValue(
+                    f"the {what} of effect {self.name!r} are a {type(values).__name__}: use a list or tuple"
+                )
+        for key in self.keys:
+            bounds.text(f"a key of effect {self.name!r}", key)
+        if not all(_sendable(value) for value in self.args):
+            raise InvalidValue(
+                f"args of effect {self.name!r}: use str, bytes, int and float only, text that UTF-8 has, finite numbers"
+            )
+
+
+def _sendable(value: object) -> bool:
+    if isinstance(value, str):
+        return bounds.encodable(value)
+    return isinstance(value, bytes) or type(value) is int or (type(value) is float and math.isfinite(value))

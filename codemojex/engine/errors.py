@@ -8,7 +8,7 @@
     │   ├── CrossSlot           a key outside the queue's slot
     │   ├── FlowTooDeep         a flow with more levels than the protocol allows
     │   └── FlowCycle           a flow that names one job twice
-    ├── ScriptDefect            a Lua file breaks the rules of the loader
+    ├── ScriptDefect            a Lua file breaks the rules of the loader, or does not compile
     ├── Refused                 the server's rules said no; nothing was written
     │   ├── WrongKind           EMQKIND
     │   ├── StaleToken          EMQSTALE: the lease went to somebody else
@@ -85,7 +85,7 @@ class FlowCycle(InvalidInput):
 
 
 class ScriptDefect(EngineError):
-    """A Lua file breaks the rules of the loader: a header line missing, an include unknown."""
+    """A Lua file breaks the rules of the loader (a header line missing, an include unknown), or does not compile."""
 
 
 class ServerError(EngineError):

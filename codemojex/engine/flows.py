@@ -55,8 +55,7 @@ class Flow:
 
     def __post_init__(self) -> None:
         bounds.one_of("job", self.job, NewJob)
-        for child in self.children:
-            bounds.one_of("child", child, Flow)
+        bounds.many("children", self.children, Flow)
         if self.queue is not None:
             keyspace.of(self.queue)
         bounds.flag("ignore_failure", self.ignore_failure)
@@ -105,7 +104,7 @@ async def add_bulk(bus: Connector, queue: str, flows: Iterable[Flow]) -> list[Ad
     """Add many flows, one verdict each in input order: a flow that is refused spoils no other."""
     keyspace.of(queue)
     verdicts: list[Added | Duplicate | Refused] = []
-    for flow in flows:
+    for flow in bounds.many("flows", flows, Flow):
         try:
             verdicts.append(await add(bus, queue, flow))
         except (InvalidInput, ServerError) as error:

@@ -20,7 +20,7 @@ from .connector import Connector
 from .error_text import CANCELLED, describe, plain
 from .errors import ConnectionFault, EngineError, InvalidValue
 from .group_entries import Entries, read_quarantine
-from .observing import Observe, ignore
+from .observing import Observe, observer
 from .records import Record
 from .waiting import interrupted
 
@@ -88,11 +88,14 @@ class GroupReader:
     ) -> None:
         keyspace.group_name("group", group)
         keyspace.group_name("consumer", consumer)
-        self._options = options or GroupOptions()
+        bounds.awaited("handler", handler)
+        options = GroupOptions() if options is None else options
+        bounds.one_of("options", options, GroupOptions)
+        self._options = options
         self._entries = Entries(bus, queue, stream, group, consumer, batch=self._options.batch)
         self._group = group
         self._handler = handler
-        self._observe = observe or ignore
+        self._observe = observer(observe)
         self._stop = asyncio.Event()
         self._claim_at = 0.0
         self._retry_at = math.inf  # nothing failed yet
@@ -236,8 +239,10 @@ class GroupReader:
             except TimeoutError as error:
                 expired = TimeoutError(f"timed out after {self._options.handler_timeout_ms} ms")
                 problem = expired if limit.expired() else error
-            except Exception as error:
-                problem = error
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:
+                problem = error if isinstance(error, Exception) else RuntimeError(describe(error))
             finally:
                 keeper.cancel()
         if problem is not None:

@@ -171,7 +171,9 @@ class Hands:
             outcomes = [_interrupted(entry) for entry in entries]
         except WorkCancelled as error:  # the raising form of a token's check
             outcomes = [_interrupted(entry, plain(error)) for entry in entries]
-        except Exception as error:  # its row keeps the error
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # its row keeps the error
             outcomes = [self._failed(jobs, error)] * len(jobs)
         for entry, outcome in zip(entries, outcomes, strict=True):
             self._end(entry, outcome)

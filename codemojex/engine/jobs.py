@@ -137,20 +137,18 @@ class Job:
 
 async def admit_many(bus: Connector, queue: str, jobs: Iterable[NewJob]) -> list[Verdict]:
     """Admit jobs, one verdict each in input order. Each job is atomic, the batch is not."""
-    verdicts = await attempt_many(bus, queue, list(jobs))
+    verdicts = await attempt_many(bus, queue, jobs)
     return [Refused(str(v)) if isinstance(v, EngineError) else v for v in verdicts]
 
 
-async def attempt_many(bus: Connector, queue: str, jobs: Sequence[NewJob]) -> list[Verdict | EngineError]:
+async def attempt_many(bus: Connector, queue: str, jobs: Iterable[NewJob]) -> list[Verdict | EngineError]:
     """`admit_many`, but what the server refused (wrong kind, memory full) stands in the list as an exception.
 
     Raises Unavailable when it took nothing at all.
     """
     prefix = keyspace.of(queue).prefix
-    for job in jobs:
-        bounds.one_of("job", job, NewJob)
     script = ENGINE.script("admit_many")
-    chunks = _chunks(jobs)
+    chunks = _chunks(bounds.many("jobs", jobs, NewJob))
     replies = await bus.run_many(script, [((prefix,), _arguments(chunk)) for chunk in chunks])
     verdicts: list[Verdict | EngineError] = []
     if replies and all(isinstance(reply, Unavailable) for reply in replies):
@@ -178,7 +176,7 @@ async def enqueue(bus: Connector, queue: str, job_id: str, payload: bytes) -> Ve
 
 async def enqueue_many(bus: Connector, queue: str, jobs: Iterable[tuple[str, bytes]]) -> list[Verdict]:
     """Admit flat jobs at once: pairs of id and payload."""
-    return await admit_many(bus, queue, [NewJob(job_id, payload) for job_id, payload in jobs])
+    return await admit_many(bus, queue, [NewJob(job_id, payload) for job_id, payload in bounds.pairs("jobs", jobs)])
 
 
 async def enqueue_in(bus: Connector, queue: str, job_id: str, payload: bytes, delay_ms: int) -> Verdict:

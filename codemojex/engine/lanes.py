@@ -76,6 +76,7 @@ async def depth(bus: Connector, queue: str, lane: str) -> int:
 
 async def depths(bus: Connector, queue: str, lanes: Sequence[str]) -> list[int]:
     """How many jobs wait in each of the lanes (at most 1000), at one instant."""
+    lanes = bounds.many("lanes", lanes)
     if len(lanes) > 1000:
         raise InvalidValue(f"{len(lanes)} lanes are too many for one look: ask for at most 1000")
     reply = await bus.run(ENGINE.script("lane_depths"), (keyspace.of(queue).prefix,), [ids.require(g) for g in lanes])

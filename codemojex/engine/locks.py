@@ -92,6 +92,7 @@ class LockPlane:
 
 
 def _flat(held: Sequence[Held]) -> list[str | int]:
+    held = bounds.pairs("held", held)
     if not 1 <= len(held) <= MAX_HELD:
         raise InvalidValue(f"{len(held)} jobs in one call are out of range: use 1 to {MAX_HELD}")
     return [part for job_id, token in held for part in (ids.require(job_id), bounds.text("token", token))]

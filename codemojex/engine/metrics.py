@@ -206,6 +206,7 @@ async def _count(bus: Connector, queue: str) -> tuple[Counts, list[LaneDepth]]:
 async def get_counts(bus: Connector, queue: str, names: Sequence[str]) -> Mapping[str, int]:
     """The sizes of the named sets and totals; raises InvalidValue for a name that is neither."""
     space = keyspace.of(queue)
+    names = bounds.many("names", names)
     commands: list[tuple[str, ...]] = []
     for name in names:
         if name in _SETS:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
+from . import bounds
 from .error_text import plain
 from .errors import InvalidValue
 from .jobs import Job
@@ -21,6 +22,9 @@ Middleware = Callable[[list[Job], Work], Awaitable[Sequence[Outcome | None]]]
 
 def wrap(work: Work, layers: Sequence[Middleware]) -> Work:
     """`work` inside `layers`, the first of them outermost; each answers a list as long as that of its jobs."""
+    layers = bounds.many("middleware", layers)
+    for layer in layers:
+        bounds.awaited("one of middleware", layer)
     wrapped = _counted("the handler", work)
     for layer in reversed(layers):
         wrapped = _counted("a middleware", _inside(layer, wrapped))

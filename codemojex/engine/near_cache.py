@@ -21,7 +21,7 @@ from .cache_types import Applied, CacheOptions, Codec, Loaded, Loader, Read, Sta
 from .circuit import Circuit
 from .connector import Connector
 from .errors import EngineError, InvalidName, InvalidValue, Unavailable
-from .observing import Observe, ignore
+from .observing import Observe, observer
 
 __all__ = [
     "BYTES", "Applied", "CacheOptions", "Codec", "Loaded", "NearCache", "Read", "Stats", "Superseded", "Table",
@@ -74,7 +74,7 @@ class NearCache:
 
     def __init__(self, bus: Connector, *, observe: Observe | None = None) -> None:
         self._bus = bus
-        self._observe = observe or ignore
+        self._observe = observer(observe)
         self._circuit = Circuit()
         self._tables: dict[str, Table[Any]] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -95,6 +95,10 @@ class NearCache:
         of them joined by colons. Without a loader Valkey is the source of truth: see `Table.update`.
         """
         keyspace.cache_prefix(name)
+        if loader is not None:
+            bounds.awaited("loader", loader)
+        options = CacheOptions() if options is None else options
+        bounds.one_of("options", options, CacheOptions)
         if name in self._tables:
             raise InvalidName("cache table", name, "it exists already, every table is made once")
 
@@ -107,7 +111,7 @@ class NearCache:
             check=_rule(name, frozenset(kinds)),
             codec=codec,
             loader=loader,
-            options=options or CacheOptions(),
+            options=options,
             circuit=self._circuit,
             spawn=self._spawn,
             on_fault=fault,

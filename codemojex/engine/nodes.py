@@ -19,7 +19,7 @@ from .connector import Connector
 from .errors import EngineError, LeaseLost, OutOfNodes
 from .ids import SCRIPT_NODES, BrandedId, Minter
 from .keyspace import NODES_KEY
-from .observing import Observe, ignore
+from .observing import Observe, observer
 from .scripts import ENGINE
 
 NODE_COUNT = SCRIPT_NODES.start
@@ -48,7 +48,7 @@ class NodeLease:
         self._lease_ms = lease_ms
         self._rest_ms = rest_ms
         self._key = bounds.text("key", key, 1)
-        self._observe = observe or ignore
+        self._observe = observer(observe)
         self._token = secrets.token_hex(8)
         self._node = -1
         self._valid_until = 0.0

@@ -8,8 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from . import bounds
+
 Observe = Callable[[str, dict[str, object]], None]
 
 
 def ignore(name: str, data: dict[str, object]) -> None:
     """The observer of those who gave none."""
+
+
+def observer(given: Observe | None) -> Observe:
+    """The observer `given`, or the one of those who gave none. Raises InvalidValue for what is no function."""
+    if given is None:
+        return ignore
+    bounds.function("observe", given)
+    return given

@@ -12,7 +12,7 @@ import asyncio
 from . import bounds, keyspace, outbox, recovery, repeat, schedule
 from .connector import Connector
 from .errors import ConnectionFault, ServerError
-from .observing import Observe, ignore
+from .observing import Observe, observer
 from .waiting import reconnect_s, wait
 
 _BATCH = 200
@@ -35,7 +35,7 @@ class Pump:
         self._queue = keyspace.of(queue).queue
         self._beat_s = self._rest_s = bounds.integer("beat_ms", beat_ms, 1, _LONGEST_BEAT_MS) / 1000
         self._max_stalled = bounds.integer("max_stalled", max_stalled, 1, bounds.MAX_ATTEMPTS)
-        self._observe = observe or ignore
+        self._observe = observer(observe)
         self._stop = asyncio.Event()
 
     def stop(self) -> None:

@@ -75,6 +75,7 @@ async def trim(
     key = keyspace.of(queue).stream(name)
     bounds.one_of("window", window, MaxLen, MinId)
     bounds.flag("force", force)
+    bounds.flag("require_archived", require_archived)
     kind, threshold = _threshold(window)
     needed = ""
     if not force:

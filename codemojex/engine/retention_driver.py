@@ -15,7 +15,7 @@ from . import admin, bounds, keyspace, retention
 from .clock import Clock, SystemClock
 from .connector import Connector
 from .errors import EngineError, InvalidValue
-from .observing import Observe, ignore
+from .observing import Observe, observer
 from .retention import MaxLen, MinId, Trimmed
 from .waiting import wait
 
@@ -52,6 +52,7 @@ class RetentionPolicy:
     def __post_init__(self) -> None:
         keyspace.of(self.queue).stream(self.stream)
         bounds.one_of("window", self.window, MaxLen, MinId, MaxAge)
+        bounds.flag("require_archived", self.require_archived)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +86,14 @@ class RetentionDriver:
         observe: Observe | None = None,
     ) -> None:
         bounds.integer("tick_ms", tick_ms, 1, _LONGEST_TICK_MS)
-        if len(policies) > MAX_POLICIES:
-            raise InvalidValue(f"{len(policies)} policies are too many: use at most {MAX_POLICIES}")
+        given = bounds.many("policies", policies, RetentionPolicy, DeadLetters)
+        if len(given) > MAX_POLICIES:
+            raise InvalidValue(f"{len(given)} policies are too many: use at most {MAX_POLICIES}")
         self._bus = bus
-        self._policies = tuple(policies)
+        self._policies = given
         self._clock = clock or SystemClock()
         self._tick_s = tick_ms / 1000
-        self._observe = observe or ignore
+        self._observe = observer(observe)
         self._stop = asyncio.Event()
 
     def stop(self) -> None:

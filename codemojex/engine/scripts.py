@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from . import bounds
 from .errors import ScriptDefect
 
 _HEADER = ("Keys", "Args", "Returns", "Refuses")
@@ -43,7 +44,8 @@ class EffectBody:
     lua: str
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        bounds.text("lua", self.lua)
+        if not _NAME.fullmatch(bounds.text("name", self.name)):
             raise ScriptDefect(f"effect name {self.name!r} is not valid: use a-z, 0-9 and _")
 
 
@@ -81,7 +83,8 @@ class Library:
 
     def script(self, name: str, effects: Sequence[EffectBody] = ()) -> Script:
         """The command `name`, with `effects` spliced in. Raises ScriptDefect for a file that breaks the rules."""
-        return _load(self.package, name, tuple(sorted(effects, key=lambda e: e.name)))
+        bodies = bounds.many("effects", effects, EffectBody)
+        return _load(self.package, name, tuple(sorted(bodies, key=lambda e: e.name)))
 
     def names(self) -> list[str]:
         """Every command of the package, sorted."""

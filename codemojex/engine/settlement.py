@@ -7,7 +7,6 @@ when it fails, its job is not settled. A verdict is a value; the verbs for a sin
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -104,7 +103,9 @@ async def settle_many(
     Raises CrossSlot or InvalidValue before anything is sent.
     """
     keyspace.of(queue)
-    script = ENGINE.script("settle", tuple(effects))
+    script = ENGINE.script("settle", effects)
+    items = bounds.many("items", items, Settlement)
+    bounds.one_of("policy", policy, Policy)
     calls = [_call(queue, items[i : i + CHUNK], effects, policy) for i in range(0, len(items), CHUNK)]
     verdicts: list[SettleVerdict] = []
     for keys, args in calls:
@@ -126,7 +127,9 @@ async def settle_and_claim(
 ) -> tuple[list[SettleVerdict], Claimed]:
     """`settle_many`, then `claim_many` for `n` jobs, in one script (`n` of 0 claims nothing)."""
     claims.check_claim(max(1, bounds.integer("n", n, 0, claims.MAX_CLAIM)), lease_ms, max_bytes)
-    script = ENGINE.script("settle", tuple(effects))
+    script = ENGINE.script("settle", effects)
+    items = bounds.many("items", items, Settlement)
+    bounds.one_of("policy", policy, Policy)
     cut = max(0, len(items) - CHUNK)
     keys, args = _call(queue, items[cut:], effects, policy, (n, lease_ms, max_bytes))
     verdicts = await settle_many(bus, queue, items[:cut], effects=effects, policy=policy)
@@ -185,6 +188,7 @@ async def extend_many(bus: Connector, queue: str, leases: Sequence[tuple[str, st
 
 async def renew_many(bus: Connector, queue: str, leases: Sequence[tuple[str, str]], lease_ms: int) -> Renewed:
     """`extend_many` that also says which of the renewed jobs somebody asked to cancel."""
+    leases = bounds.pairs("leases", leases)
     lost: list[str] = []
     cancelled: dict[str, str] = {}
     for i in range(0, len(leases), claims.MAX_CLAIM):
@@ -247,16 +251,8 @@ def check(queue: str, outcome: Outcome, effects: Sequence[EffectBody]) -> None:
 def _check_effect(queue: str, effect: object, effects: Sequence[EffectBody]) -> None:
     if not isinstance(effect, Effect):
         raise InvalidValue(f"effect={bounds.shown(effect)} is a {type(effect).__name__}: use an Effect")
-    name = bounds.text("the name of an effect", effect.name)
-    if all(body.name != name for body in effects):
-        raise InvalidValue(f"effect {name!r} is not among the bodies of this call")
-    for what, values in (("keys", effect.keys), ("args", effect.args)):
-        if isinstance(values, str | bytes) or not isinstance(values, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidValue(f"the {what} of effect {name!r} are a {type(values).__name__}: use a list or tuple")
-    if not all(_sendable(value) for value in effect.args):
-        raise InvalidValue(f"effect {name!r} takes str, bytes, int and float only: text that UTF-8 has, finite numbers")
-    for key in effect.keys:
-        bounds.text(f"a key of effect {name!r}", key)
+    if all(body.name != effect.name for body in effects):
+        raise InvalidValue(f"effect {effect.name!r} is not among the bodies of this call")
     keyspace.of(queue).require_same_slot(effect.keys)
 
 
@@ -304,12 +300,6 @@ def _item(item: Settlement, keys: list[str], tail: list[Arg]) -> list[Any]:  # a
             return [job_id, token, "discard", _text(error)]
         case GiveBack():
             return [job_id, token, "give_back"]
-
-
-def _sendable(value: object) -> bool:
-    if isinstance(value, str):
-        return bounds.encodable(value)
-    return isinstance(value, bytes) or type(value) is int or (type(value) is float and math.isfinite(value))
 
 
 def _text(error: object) -> str:

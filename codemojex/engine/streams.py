@@ -112,7 +112,7 @@ async def append_batch(
     """
     key = keyspace.of(queue).stream(name)
     waiting: list[_Waiting] = []
-    for given in records:
+    for given in bounds.many("records", records):
         new = given if isinstance(given, NewRecord) else NewRecord(given)
         if new.id is not None:
             ids.require(new.id, "EVT")

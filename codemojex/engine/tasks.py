@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Concatenate, ParamSpec
 
-from . import jobs, keyspace
+from . import bounds, jobs, keyspace
 from .connector import Connector
 from .effects import EffectBody
 from .errors import InvalidValue
@@ -31,7 +31,7 @@ class Task:
     def __init__(self, queue: str, handler: Handler, options: WorkerOptions) -> None:
         """Raises InvalidValue when `handler` is no async function."""
         if not inspect.iscoroutinefunction(handler):
-            raise InvalidValue(f"a task must be an async function, not {handler!r}: write `async def`")
+            raise InvalidValue(f"a task must be an async function, not {bounds.shown(handler)}: write `async def`")
         self.queue = queue
         self.options = options
         self._handler = handler

@@ -23,6 +23,7 @@ from .topology import Transport
 
 _CHUNK = 500
 _LOOK_S = 0.01
+_MAX_SEED = 2**63
 
 
 @contextlib.asynccontextmanager
@@ -112,6 +113,7 @@ class FaultyConnector(Connector):
     def __init__(self, bus: Connector, *, seed: int, refuse: float = 0.1, lose: float = 0.1) -> None:
         for name, share in (("refuse", refuse), ("lose", lose)):
             bounds.number(name, share, 0, 1)
+        bounds.integer("seed", seed, -_MAX_SEED, _MAX_SEED)
         super().__init__(_Faulty(bus._transport, self))
         self.refuse, self.lose = refuse, lose
         self.refused = self.lost = 0

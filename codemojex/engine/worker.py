@@ -18,11 +18,11 @@ from .claims import MAX_CLAIM, MAX_LEASE_MS
 from .connector import Connector
 from .effects import EffectBody
 from .error_text import describe
-from .errors import ConnectionFault, InvalidValue, ServerError, VersionFence
+from .errors import ConnectionFault, InvalidValue, ScriptDefect, ServerError, VersionFence
 from .holding import Hands
 from .jobs import Job
 from .middleware import Middleware, wrap
-from .observing import Observe, ignore
+from .observing import Observe, observer
 from .outcome import Outcome
 from .pump import Pump
 from .settlement import Policy
@@ -104,26 +104,35 @@ class Worker:
         """
         if (handler is None) == (batch_handler is None):
             raise InvalidValue("a worker takes either handler or batch_handler")
+        if handler is not None:
+            bounds.awaited("handler", handler)
+        else:
+            bounds.awaited("batch_handler", batch_handler)
+        if shaper is not None:
+            bounds.one_of("shaper", shaper, Shaper)
+        options = WorkerOptions() if options is None else options
+        bounds.one_of("options", options, WorkerOptions)
+        bodies = bounds.many("effects", effects, EffectBody)
         self._bus = bus
         self._queue = queue
-        self._options = options or WorkerOptions()
-        self._observe = observe or ignore
+        self._options = options
+        self._observe = observer(observe)
         self._shaper = shaper
-        self._group = self._options.concurrency if batch_handler else 1  # most jobs of one call of the handler
+        self._group = self._options.concurrency if handler is None else 1  # most jobs of one call of the handler
         self._wake_key = keyspace.of(queue).key("wake")
         self._stop = asyncio.Event()
         self._changed = asyncio.Event()  # something finished, or work arrived
         self._hungry = asyncio.Event()  # free slots and nothing to claim
         policy = Policy(self._options.max_attempts, self._options.backoff)
         publish = self._options.publish
-        self._settler = Settler(bus, queue, policy, tuple(effects), self._observe, publish=publish)
+        self._settler = Settler(bus, queue, policy, bodies, self._observe, publish=publish)
         work = wrap(batch_handler or _one_by_one(handler), middleware)
         self._hands = Hands(
             bus,
             queue,
             work,
             lease_ms=self._options.lease_ms,
-            effects=tuple(effects),
+            effects=bodies,
             observe=self._observe,
             finish=self._settler.add,
             changed=self._changed,
@@ -137,8 +146,9 @@ class Worker:
     async def run(self) -> None:
         """Work until `stop`. Cancelling `run` cancels the handlers: leases lapse and others recover the jobs.
 
-        After `stop` it takes `grace_ms` and `unwind_ms` at the most, and the time limit of the connection more when
-        the server does not answer.
+        Raises, in an ExceptionGroup, what no retry mends: ScriptDefect for an effect that does not compile,
+        VersionFence, and what an observer raised. After `stop` it takes `grace_ms` and `unwind_ms` at the most, and
+        the time limit of the connection more when the server does not answer.
         """
         began = time.monotonic()
         self._observe("worker.started", {"queue": self._queue, "concurrency": self._options.concurrency})
@@ -177,7 +187,7 @@ class Worker:
                 async with asyncio.timeout(silent_s):
                     idle_ms = await self._turn(free)
                 faults = 0
-            except VersionFence:
+            except (VersionFence, ScriptDefect):
                 raise
             except Exception as error:  # of the connection, of the server, or of what it answered
                 faults += 1

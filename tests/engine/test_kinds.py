@@ -17,7 +17,7 @@ import pytest
 
 from codemojex.engine import addresses, ids, jobs, keyspace, near_cache, repeat, settlement, streams
 from codemojex.engine.backoff import Exponential, Fixed
-from codemojex.engine.batches import BatchOptions
+from codemojex.engine.batches import BatchOptions, BatchWorker
 from codemojex.engine.cache_types import CacheOptions
 from codemojex.engine.effects import Effect, EffectBody
 from codemojex.engine.errors import EngineError, InvalidInput, InvalidValue
@@ -26,6 +26,7 @@ from codemojex.engine.groups import GroupOptions, GroupReader
 from codemojex.engine.ids import Minter
 from codemojex.engine.jobs import Dedup, Enqueued, NewJob
 from codemojex.engine.locks import LockPlane
+from codemojex.engine.near_cache import NearCache
 from codemojex.engine.nodes import NodeLease
 from codemojex.engine.outcome import Complete, Delay, Park, Retry
 from codemojex.engine.pump import Pump
@@ -34,16 +35,28 @@ from codemojex.engine.repeat import Repeat
 from codemojex.engine.retention import MaxLen, MinId
 from codemojex.engine.retention_driver import DeadLetters, MaxAge, RetentionDriver, RetentionPolicy
 from codemojex.engine.settlement import Policy, Settlement
-from codemojex.engine.worker import WorkerOptions
+from codemojex.engine.testing import FaultyConnector
+from codemojex.engine.worker import Worker, WorkerOptions
 
 from .bench import Bench, lane
 from .verbs import LANE, RECORD, UNKNOWN, VERBS, Stage
+
+
+async def answering(given: object) -> None:
+    """A handler of anything."""
+
+
+def unawaited(given: object) -> None:
+    """A handler that nobody can await."""
+
 
 LONE = "a\ud800"
 NO_INT: tuple[Any, ...] = (True, 1.5, 5.0, math.nan, math.inf, "5", b"5")
 NO_FLOAT: tuple[Any, ...] = (True, math.nan, math.inf, -math.inf, "5")
 NO_STR: tuple[Any, ...] = (LONE, 5, b"text", True)
 NO_BYTES: tuple[Any, ...] = ("text", 5, bytearray(b"x"), memoryview(b"x"))
+NO_LIST: tuple[Any, ...] = (5, True, "text", b"text", [5], [None])
+NO_HANDLER: tuple[Any, ...] = (5, "x", unawaited, lambda given: given)  # type: ignore[misc]
 
 # A good value of every parameter that has no default, by its name.
 GOOD: dict[str, Any] = {
@@ -53,10 +66,11 @@ GOOD: dict[str, Any] = {
     "n": 5, "ms": 5, "for_ms": 5, "delay_ms": 5, "lease_ms": 5, "ttl_ms": 5, "window_ms": 5, "size": 5, "node": 5,
     "run_at_ms": 5, "max_jobs": 5, "duration_ms": 5, "rate_per_s": 5, "burst": 5, "since": 5, "until": 5, "start": 5,
     "mint": Minter(1), "window": MaxLen(5), "schedule": Every(5), "repeat": Repeat("r", Every(5), b""),
-    "job": NewJob(UNKNOWN, b""), "flow": Flow(NewJob(UNKNOWN, b"")), "expression": "* * * * *", "handler": None,
+    "job": NewJob(UNKNOWN, b""), "flow": Flow(NewJob(UNKNOWN, b"")), "expression": "* * * * *", "handler": answering,
     "held": [(UNKNOWN, "1")], "leases": [(UNKNOWN, "1")], "lanes": [LANE], "names": [], "records": [], "jobs": [],
     "flows": [], "items": [], "texts": [], "policies": [], "namespace": "EVT", "snowflake": 5, "value": UNKNOWN,
     "stream_id": "1704067200000-1", "unix_ms": ids.EPOCH_MS, "table": "t", "url": "valkey://somewhere",
+    "lua": "return 1", "effects": [], "seed": 5,
 }  # fmt: skip
 KINDS: dict[str, tuple[object, ...]] = {
     "int": NO_INT,
@@ -65,14 +79,26 @@ KINDS: dict[str, tuple[object, ...]] = {
     "str": NO_STR,
     "BrandedId": NO_STR,
     "bytes": NO_BYTES,
+    "bool": (0, 1, "yes", 1.5),
+    "Observe": (0, False, "x", []),
+    "Callable[[Partition], None]": (0, "x"),
+    "Handler": NO_HANDLER,
+    "BatchHandler": NO_HANDLER,
+    "Loader[T]": (0, "x"),
+    "Shaper": (0, "x"),
+    **dict.fromkeys(("WorkerOptions", "BatchOptions", "GroupOptions", "CacheOptions", "Policy"), (0, False, {}, "x")),
+    "Sequence[Arg]": (5, True, "text", b"text", [None], [{}]),
+    "Sequence[Middleware]": (*NO_LIST, [unawaited], [answering, None]),
 }
 # An error is kept whatever it is, as far as UTF-8 has it: who fails must not fail at saying so.
 LENIENT = {"error"}
+LISTS = ("Sequence[", "Iterable[")
 VARIABLE = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 MADE = (
     Dedup, NewJob, Flow, Fixed, Exponential, Every, Cron, Skip, All, Repeat, MaxLen, MinId, MaxAge, RetentionPolicy,
     DeadLetters, Policy, GroupOptions, WorkerOptions, BatchOptions, CacheOptions, Minter, Pump, LockPlane, NodeLease,
-    RetentionDriver, GroupReader, ids.encode, ids.parse, ids.derive, ids.from_stream_id, ids.min_for, ids.rebrand,
+    RetentionDriver, GroupReader, Worker, BatchWorker, NearCache, EffectBody, Effect, FaultyConnector,
+    ids.encode, ids.parse, ids.derive, ids.from_stream_id, ids.min_for, ids.rebrand,
     ids.require, keyspace.of, keyspace.cache_prefix, keyspace.dedup_key, keyspace.repeat_name, addresses.place,
 )  # fmt: skip
 
@@ -84,11 +110,11 @@ def attempts(takes: Callable[..., Any], first: Mapping[str, object]) -> Iterator
     good = {
         name: first[name] if name in first else GOOD[name]
         for name, parameter in parameters.items()
-        if parameter.default is parameter.empty and parameter.kind not in VARIABLE
+        if (parameter.default is parameter.empty and parameter.kind not in VARIABLE) or name in first
     }
     for name, parameter in parameters.items():
         kinds = str(parameter.annotation).split(" | ")
-        bad = [value for kind in kinds for value in KINDS.get(kind, ())]
+        bad = [value for kind in kinds for value in KINDS.get(kind, NO_LIST if kind.startswith(LISTS) else ())]
         if not bad or name in LENIENT or parameter.kind in VARIABLE:
             continue
         if "None" not in kinds:
@@ -116,7 +142,13 @@ def accepted(calls: Iterator[tuple[str, Callable[[], Any]]]) -> list[str]:
 
 
 def test_whatever_is_made_refuses_values_of_another_kind() -> None:
-    calls = [call for made in MADE for call in attempts(made, {"bus": None, "clock": None})]
+    calls = [
+        call
+        for made in MADE
+        for call in attempts(
+            made, {"bus": None, "handler": answering} if made in (Worker, BatchWorker) else {"bus": None}
+        )
+    ]
     assert len(calls) > 300
     wrong = accepted(iter(calls))
     assert not wrong, "\n".join(wrong)
@@ -155,10 +187,8 @@ OUTCOMES: tuple[Any, ...] = (
     *(Retry("no", value) for value in OUT_OF_RANGE),
     *(made(value) for made in (Delay, Park) for value in (*NO_INT, *OUT_OF_RANGE)),
     Complete(effect="x"),  # type: ignore[arg-type]
-    Complete(effect=Effect(5)),  # type: ignore[arg-type]
     Complete(effect=Effect("other")),
-    *(Complete(effect=Effect("note", keys=keys)) for keys in NO_KEYS),
-    *(Complete(effect=Effect("note", args=args)) for args in NO_ARGS),
+    Complete(effect=Effect("note", keys=["elsewhere"])),
     "done",
     None,
     5,
@@ -256,6 +286,9 @@ async def test_a_bound_of_a_read_is_a_stream_id(bench: Bench, start: str) -> Non
         lambda: NewJob(UNKNOWN, b"", dedup="key"),  # type: ignore[arg-type]
         lambda: Repeat("r", "* * * * *", b""),  # type: ignore[arg-type]
         lambda: Flow(NewJob(UNKNOWN, b""), [NewJob(UNKNOWN, b"")]),  # type: ignore[list-item]
+        *(partial(Effect, "note", keys=keys) for keys in NO_KEYS),
+        *(partial(Effect, "note", args=args) for args in NO_ARGS),
+        lambda: RetentionDriver(None, [None]),  # type: ignore[arg-type,list-item]
         lambda: addresses.place("valkey://user:secret@host:notaport"),
         lambda: addresses.place("valkey://host:99999"),
     ],

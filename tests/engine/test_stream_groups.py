@@ -411,7 +411,9 @@ async def test_an_answer_that_does_not_name_its_records_fails_them_all(
 async def test_a_cancellation_of_the_handlers_own_and_a_timeout_are_failures_that_say_so(
     bus: Connector, queue: str
 ) -> None:
-    await put(bus, queue, "cancelled", "late", "mute")
+    await put(bus, queue, "cancelled", "late", "odd", "mute")
+
+    class Odd(BaseException): ...
 
     class Mute(Exception):
         def __str__(self) -> str:
@@ -425,16 +427,16 @@ async def test_a_cancellation_of_the_handlers_own_and_a_timeout_are_failures_tha
                 await gone
             case "late":
                 await asyncio.Event().wait()
+            case "odd":
+                raise Odd("one")
             case _:
                 raise Mute
 
     handler = Handler(answer)
     options = replace(QUICK, batch=1, max_deliveries=1, handler_timeout_ms=30)
     async with running(reader(bus, queue, handler, options=options)):
-        await handler.until(lambda: handler.saw("quarantined") == 3)
+        await handler.until(lambda: handler.saw("quarantined") == 4)
     texts = [str(data["error"]) for name, data in handler.events if name == "group.failed"]
-    assert ["was cancelled" in texts[0], texts[1], "without a text" in texts[2]] == [
-        True,
-        "TimeoutError: timed out after 30 ms",
-        True,
-    ]
+    assert "was cancelled" in texts[0]
+    assert texts[1:3] == ["TimeoutError: timed out after 30 ms", "RuntimeError: Odd: one"]
+    assert "without a text" in texts[3]

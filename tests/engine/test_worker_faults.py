@@ -10,17 +10,21 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from codemojex.engine import settlement
 from codemojex.engine.backoff import Fixed
 from codemojex.engine.batches import BatchOptions, BatchWorker
+from codemojex.engine.connector import Connector
 from codemojex.engine.effects import Effect, EffectBody
 from codemojex.engine.error_text import MAX_TEXT, describe, plain
+from codemojex.engine.errors import ScriptDefect
+from codemojex.engine.holding import Hands
 from codemojex.engine.jobs import Job
 from codemojex.engine.middleware import Work
+from codemojex.engine.observing import ignore
 from codemojex.engine.outcome import Complete, Discard, Outcome, Retry
 from codemojex.engine.worker import Worker, WorkerOptions
 from tests.support.waiting import until
@@ -122,14 +126,14 @@ async def test_a_falsy_answer_of_a_batch_handler_fails_its_member_alone(bench: B
 @pytest.mark.parametrize(
     "bad",
     [
-        Complete(effect=Effect("save", [], [LONE])),
+        Complete(effect=Effect("save", ["elsewhere"])),
         Complete(effect="x"),  # type: ignore[arg-type]  # that is the point
         Retry(Mute()),  # type: ignore[arg-type]
         Discard(Mute()),  # type: ignore[arg-type]
         Retry(LONE),
         Mute(),
     ],
-    ids=["surrogate", "no effect", "mute retry", "mute discard", "surrogate error", "mute exception"],
+    ids=["another slot", "no effect", "mute retry", "mute discard", "surrogate error", "mute exception"],
 )
 async def test_what_cannot_be_sent_fails_its_job_alone_and_the_worker_goes_on(bench: Bench, bad: object) -> None:
     ids = await bench.fill([None] * 3)
@@ -283,6 +287,66 @@ async def test_cancelling_run_ends_although_a_handler_does_not(bench: Bench) -> 
     assert task.cancelled()
     release.set()
     assert (await bench.row(job_id))["state"] == "active"
+
+
+class Odd(BaseException):
+    """Of a handler's own, and no Exception."""
+
+
+@pytest.mark.parametrize("kind", [GeneratorExit, Odd])
+async def test_an_exception_that_is_no_exception_is_a_failure_too(bench: Bench, kind: type[BaseException]) -> None:
+    ids = await bench.fill([None] * 3)
+
+    async def handle(job: Job) -> None:
+        if job.id == ids[1]:
+            raise kind("odd")
+
+    async with working(bench, handle):
+        assert await errors(bench, ids) == ["", f"{kind.__name__}: odd", ""]
+        later = await bench.fill([None])
+        assert await errors(bench, later) == [""]
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_an_end_of_the_program_passes_through_and_is_no_failure(kind: type[BaseException]) -> None:
+    ended: list[object] = []
+
+    async def work(jobs: list[Job]) -> Sequence[Outcome | None]:
+        raise kind
+
+    async def main() -> None:
+        hands = Hands(
+            cast("Connector", None),
+            "q",
+            work,
+            lease_ms=1_000,
+            effects=(),
+            observe=ignore,
+            finish=lambda job_id, token, outcome: ended.append(outcome),
+            changed=asyncio.Event(),
+        )
+        hands.take([Job("JOB00000000000", b"", "1", None, 0, 0, "q", 0)])
+        hands.start(1)
+        await asyncio.Event().wait()
+
+    with pytest.raises(kind):
+        asyncio.run(main())
+    assert not ended
+
+
+async def test_an_effect_that_does_not_compile_ends_the_worker_and_says_so(bench: Bench) -> None:
+    (job_id,) = await bench.fill([None])
+
+    async def handle(job: Job) -> None: ...
+
+    bad = EffectBody("bad", "syntax error((")
+    with pytest.raises(ExceptionGroup) as fault:
+        async with asyncio.timeout(DEADLINE_S):
+            await Worker(bench.bus, bench.queue, handle, effects=[bad]).run()
+    (defect,) = fault.value.exceptions
+    assert isinstance(defect, ScriptDefect)
+    assert "compil" in str(defect)
+    assert (await bench.row(job_id))["state"] == "pending"
 
 
 async def test_an_observer_that_raises_inside_a_handlers_task_ends_the_worker(bench: Bench) -> None:
