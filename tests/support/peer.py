@@ -16,6 +16,7 @@ from codemojex.engine.ids import Minter
 
 NODE = 68  # what an unconfigured P mints under
 _NUL = b"\0"
+_MINT = Minter(NODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +253,7 @@ class Peer:
     def __init__(self, bus: Connector, queue: str, habits: Habits | None = None) -> None:
         self.queue = queue
         self.habits = habits or Habits()
-        self.mint = Minter(NODE)
+        self.mint = _MINT
         self._bus = bus
         self._prefix = keyspace.of(queue).prefix
         self._read = 0  # entries of the outbox that were delivered and are not cut yet
