@@ -37,7 +37,7 @@ QUEUE = (
         "hash",
         "the row: `state`, `attempts` (the token), `payload`; when used `group`, `last_error`, `progress`, `stalled`, "
         "`parent`, `parent_queue`, `parent_policy`, `lock`; ours when used `failures`, `max_attempts`, `backoff`, "
-        "`timeout_ms`, `expires_at`, `dedup`, `dedup_ms`, `cancel`, `children`, `trace`, `lapsed`, `flow`",
+        "`timeout_ms`, `expires_at`, `dedup`, `dedup_ms`, `cancel`, `children`, `trace`, `lapsed`, `counted`, `flow`",
         "until its job completes or is removed",
     ),
     Family("job:<id>:logs", "list", "log lines, oldest first", "a week after its last line, or until removal"),
@@ -67,6 +67,7 @@ QUEUE = (
     ),
     Family("limiter", "string", "window: units spent; bucket: the arrival time in ms", "its window"),
     Family("de:<dedup key>", "string", "a producer's key: the id of its job", "its window"),
+    Family("done:<dedup key>", "string", "the id of the key's job, which we completed", "the key's window", ours=True),
     Family("metrics:completed", "hash", "field `count`", _SETTING),
     Family("metrics:failed", "hash", "field `count`", _SETTING),
     Family("metrics:completed:data", "list", "reserved, never written"),

@@ -2,7 +2,8 @@
 
 A lease that lapsed is found in `active`; its job waits again in its lane, counted as one lapse. The job that lapses
 `max_stalled` times kills its workers and becomes a dead letter. This is the only transition for lapsed leases; it
-does not charge failures and does not change the token, so a late holder may still finish until the next claim.
+does not charge failures and does not change the token, so a late holder may still finish until the next claim. The
+same holds when another engine took the job back.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ STATED: dict[str, dict[str, str]] = {
         "unpack(drop)": "the lanes of one chunk",
         "unpack(fields)": "two entries a lane of one chunk",
     },
-    "settle_one": {"unpack(b.ids)": "the ids of one chunk"},
+    "settle_one": {"unpack(b.ids)": "the ids of one chunk", "unpack(fields)": "at most four fields of a row"},
 }
 _SUSPECT = re.compile(
     r"\bwhile\b|\bunpack\(|\brepeat$|(?<!\d)0, -1\)|'(HGETALL|SMEMBERS|HKEYS|HVALS|KEYS|SCAN)'|'(GROUPS|CONSUMERS)'"

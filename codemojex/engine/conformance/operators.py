@@ -164,7 +164,8 @@ async def reprocess_job(stage: Stage) -> None:
     await stage.settle(taken[job_id], Discard("no"))
     that(await admin.reprocess(stage.bus, stage.queue, job_id), "the dead letter is there")
     row = await stage.row(job_id)
-    equal(row, {"state": "pending", "attempts": "1", "payload": "x", "group": lane}, "the row")
+    wanted = {"state": "pending", "attempts": "1", "payload": "x", "group": lane, "counted": "1"}
+    equal(row, wanted, "the row")
     equal(await stage.kind("dead"), "none", "the dead letters")
     equal(await stage.scores(f"g:{lane}:pending"), {job_id: 0.0}, "its lane")
     text = str(await refused(admin.reprocess(stage.bus, stage.queue, other), WrongState, "a job in flight"))

@@ -12,6 +12,7 @@ if not state then return 'gone' end
 if redis.call('ZSCORE', P .. 'dead', id) then return 'dead' end
 if redis.call('ZSCORE', P .. 'active', id) then
   if redis.call('HSETNX', row, 'cancel', reason) == 1 then redis.call('PUBLISH', P .. 'events', ARGV[3]) end
+  redis.call('HSETNX', row, 'last_error', 'asked to cancel: ' .. reason) -- a peer's reprocess takes it away, see hand_out
   return 'asked'
 end
 for _, set in ipairs({ 'pending', 'schedule', 'parents' }) do redis.call('ZREM', P .. set, id) end

@@ -9,7 +9,8 @@ local row = P .. 'job:' .. id
 local from = redis.call('HGET', row, 'group')
 if not from then return 'not_found' end
 if from == to then return 'noop' end
-if redis.call('ZREM', P .. 'g:' .. from .. ':pending', id) == 0 then return 'not_pending' end
+local waits = redis.call('ZREM', P .. 'g:' .. from .. ':pending', id) + redis.call('ZREM', P .. 'pending', id)
+if waits == 0 then return 'not_pending' end -- a peer's reprocess leaves a lane's job in the flat backlog
 redis.call('HSET', row, 'group', to)
 lane_put(P, to, id, nil, false)
 lane_visit(P, from)

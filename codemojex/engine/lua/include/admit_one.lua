@@ -6,7 +6,7 @@
 --- Returns: code, holder: 'enqueued', 'scheduled', 'held' (until its children end); 'duplicate' or 'conflict' (same id, other payload) with the id that
 ---   holds the place; 'kind' when the id is not a JOB. Only the first three write anything.
 --- Refuses: nothing: callers in scripts of their own check the code before their first write, or write afterwards
---- Include: ring, schedule_at
+--- Include: ring, schedule_at, dedup
 local function admit_one(P, now, spec)
   local id = spec.id
   if string.sub(id, 1, 3) ~= 'JOB' then return 'kind', id end
@@ -16,7 +16,7 @@ local function admit_one(P, now, spec)
   local due = spec.due or (spec.delay and now + spec.delay)
   local de = spec.dedup and P .. 'de:' .. spec.dedup
   if de then
-    local holder = redis.call('GET', de)
+    local holder = dedup_holder(P, spec.dedup)
     if holder then return 'duplicate', holder end
     redis.call('SET', de, id, 'PX', spec.window + math.max(0, (due or now) - now))
   end

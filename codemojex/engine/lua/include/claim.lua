@@ -57,7 +57,7 @@ local function claim(P, now, n, lease_ms, max_bytes, mode)
   local c = {
     now = now, lease_ms = lease_ms, max_bytes = max_bytes, want = want, served = 0, bytes = 0, steps = 0,
     max_steps = 2 * n + 200, jobs = { 0, -1, 0 }, active = {}, meta = m, hashes = {}, heads = {}, head = 0, back = {},
-    lanes = {}, seats = {}, kinds = {}, dead = {}, whole = mode == 'whole',
+    lanes = {}, seats = {}, kinds = {}, dead = {}, whole = mode == 'whole', mode = mode,
     one_lane = mode == 'lane' or mode == 'whole',
   }
   if want > 0 then claim_rota(P, c, mode) end

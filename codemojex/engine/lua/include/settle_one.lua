@@ -6,7 +6,7 @@
 --- Returns: settle_one(...) -> verdict, detail, reply: 'settled' with the new state and the effect's reply, 'stale',
 ---   'gone', 'effect_failed' with the reason
 --- Refuses: nothing: the verdict is a value, so that one bad item spoils no other
---- Include: seats, schedule_at, bury, dedup, backoff
+--- Include: seats, schedule_at, bury, dedup, backoff, tally
 -- Take the job out of where it stands: in flight, or waiting since its lease lapsed.
 -- Seats and ids of the batch are collected in `b` and given back together, see settle_rest.
 local function leave(P, id, state, g, b)
@@ -18,7 +18,9 @@ local function leave(P, id, state, g, b)
     end
   elseif g then
     local lane = P .. 'g:' .. g .. ':pending'
-    if redis.call('ZREM', lane, id) == 1 and redis.call('EXISTS', lane) == 0 then
+    if redis.call('ZREM', lane, id) == 0 then
+      redis.call('ZREM', P .. 'pending', id) -- a peer's reprocess puts it there
+    elseif redis.call('EXISTS', lane) == 0 then
       ring_exit(P, g)
       lane_freed(P, g, lane_active(P, g), false)
     end
@@ -42,19 +44,23 @@ end
 local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
   local id, token, kind = item[1], item[2], item[3]
   local row = P .. 'job:' .. id
-  local attempts, state, g, dedup_ms, parent, children, lapsed =
-    unpack(redis.call('HMGET', row, 'attempts', 'state', 'group', 'dedup_ms', 'parent', 'children', 'lapsed'))
+  local attempts, state, g, dedup_ms, parent, children, lapsed, counted =
+    unpack(redis.call('HMGET', row, 'attempts', 'state', 'group', 'dedup_ms', 'parent', 'children', 'lapsed', 'counted'))
   if not attempts then return 'gone' end
-  -- A late holder may still end a job that waits because the lease lapsed; one that waits after a settlement, a repeat of
-  -- that settlement may not touch.
-  if attempts ~= token or (state ~= 'active' and (state ~= 'pending' or lapsed ~= token)) then return 'stale' end
+  -- A late holder may still end a job that waits because the lease lapsed, whoever took it back: a peer leaves no trace of
+  -- that. One that waits after a settlement (counted, and not as a lapse), a repeat of that settlement may not touch.
+  local late = state == 'pending' and (counted ~= token or lapsed == token)
+  if attempts ~= token or not (state == 'active' or late) then return 'stale' end
   local failure, reply = run_effect(item)
   if failure then return 'effect_failed', failure end
 
-  local due, rest, error_text, failures
+  local due, rest, error_text, charged, cap, pause, failures
+  if kind ~= 'complete' then
+    charged, cap, pause = unpack(redis.call('HMGET', row, 'failures', 'max_attempts', 'backoff'))
+    failures = tally(charged, counted, token)
+  end
   if kind == 'retry' then
-    local charged, cap, pause = unpack(redis.call('HMGET', row, 'failures', 'max_attempts', 'backoff'))
-    failures = (tonumber(charged) or 0) + 1
+    failures = (tonumber(failures) or 0) + 1
     if failures >= (tonumber(cap) or max_attempts) then
       error_text = tostring(item[4])
     else
@@ -68,10 +74,9 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
     rest = due_at(now, item[4])
     due = not g and rest
   end
-  if not (due or rest or error_text) and (failures or kind == 'delay' or kind == 'park') then
+  if not (due or rest or error_text) and (kind == 'retry' or kind == 'delay' or kind == 'park') then
     return 'effect_failed', 'ERR the wait of ' .. kind .. ' is no number of ms in range'
   end
-  if failures then redis.call('HSET', row, 'failures', failures, 'last_error', tostring(item[4])) end
   local after = kind == 'complete' and 'completed' or error_text and 'dead' or due and 'scheduled' or 'pending'
   local link = parent and after == 'completed' and flow_link(P, id, parent)
   local dedup = dedup_ms and redis.call('HGET', row, 'dedup')
@@ -82,7 +87,10 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
   elseif after == 'completed' then
     redis.call('DEL', row)
   else
-    redis.call('HSET', row, 'state', after)
+    local fields = { 'state', after, 'counted', token }
+    if failures ~= charged then fields[5], fields[6] = 'failures', failures end
+    if kind == 'retry' then fields[#fields + 1], fields[#fields + 2] = 'last_error', tostring(item[4]) end
+    redis.call('HSET', row, unpack(fields))
     if lapsed then redis.call('HDEL', row, 'lapsed') end
   end
   leave(P, id, state, g, b)
@@ -102,5 +110,6 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
   end
   if link then flow_done(P, id, link, item[4] or id) end
   if dedup then dedup_keep(P, dedup, id, dedup_ms + math.max(0, (due or now) - now)) end
+  if dedup and after == 'completed' then dedup_done(P, dedup, id, dedup_ms) end
   return 'settled', after, reply
 end

@@ -257,7 +257,7 @@ class Ending(Coming):
     def a_key_ends(self, by: Any, pick: int) -> None:
         """An idempotency window, a mark, a log, or what a flow's part left comes to its end."""
         _, q = self.at(by)
-        some = sorted(key for key in q.lives if key.startswith(("de:", "job:")))
+        some = sorted(key for key in q.lives if key.startswith(("de:", "done:", "job:")))
         if not some:
             return
         key = some[pick % len(some)]
@@ -265,6 +265,8 @@ class Ending(Coming):
         del q.lives[key]
         if key.startswith("de:"):
             del q.dedup[key[3:]]
+        elif key.startswith("done:"):
+            del q.done[key[5:]]
         elif key.endswith(":part"):
             del q.parts[key.split(":")[1]]
         elif key.endswith(":logs"):

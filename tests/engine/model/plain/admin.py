@@ -85,6 +85,7 @@ def cancel(q: Queue, job_id: str, reason: str) -> str:
     if job_id in q.active:
         if "cancel" not in row:
             row["cancel"] = reason
+            row.setdefault("last_error", f"asked to cancel: {reason}")
             q.world.heard.append((q.name, {"event": "cancel", "job": job_id, "reason": reason}))
         return "asked"
     q.take_out(job_id)
@@ -104,6 +105,7 @@ def reprocess(q: Queue, job_id: str) -> str:
     q.dead.remove(job_id)
     for name in ("last_error", "failures", "stalled", "lapsed", "expires_at", "cancel"):
         row.pop(name, None)
+    row["counted"] = row.token
     q.put(job_id)
     return "waits"
 
@@ -144,7 +146,7 @@ def obliterate(q: Queue) -> None:
     for name in ("limiter", "credit", "turns"):
         q.lives.pop(name, None)
     paces = {key: at for key, at in q.arrivals.items() if key != "limiter"}
-    keep = ("name", "world", "dedup", "locks", "logs", "lives", "notes", "events", "parts")
+    keep = ("name", "world", "dedup", "done", "locks", "logs", "lives", "notes", "events", "parts")
     q.__init__(**{name: getattr(q, name) for name in keep}, arrivals=paces)
 
 

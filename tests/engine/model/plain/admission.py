@@ -28,8 +28,8 @@ def admit(
     due = job.run_at_ms if job.run_at_ms is not None else q.world.after(job.delay_ms) if job.delay_ms else None
     key = job.dedup
     if key:
-        if key.key in q.dedup:
-            return "duplicate", q.dedup[key.key]
+        if holder := q.holder(key.key):
+            return "duplicate", holder
         q.dedup[key.key] = job.id
         q.live(f"de:{key.key}", key.window_ms + max(0, (due or now) - now))
     row = {

@@ -26,6 +26,8 @@ def link_of(row: Row) -> Link | None:
 def bury(q: Queue, job_id: str, reason: str) -> None:
     """The job is a dead letter; its parent hears of it by `failed`."""
     q.rows[job_id] |= {"state": "dead", "last_error": reason}
+    for name in ("cancel", "expires_at", "lapsed"):
+        q.rows[job_id].pop(name, None)
     q.dead.add(job_id)
     q.totals["failed"] += 1
 

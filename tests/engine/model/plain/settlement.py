@@ -42,8 +42,8 @@ def _settle(q: Queue, item: Settlement, policy: Policy, left: Counter[str], gone
     row, now = q.rows.get(job_id), q.world.now
     if row is None:
         return "gone", "", None
-    waits_lapsed = row.state == "pending" and row.get("lapsed") == token
-    if row.token != token or not (row.state == "active" or waits_lapsed):
+    late = row.state == "pending" and (row.get("counted") != token or row.get("lapsed") == token)
+    if row.token != token or not (row.state == "active" or late):
         return "stale", "", None
     reply = None
     if isinstance(outcome, Complete) and outcome.effect:
@@ -72,7 +72,7 @@ def _settle(q: Queue, item: Settlement, policy: Policy, left: Counter[str], gone
         del q.rows[job_id]
     else:
         after = "dead" if error is not None else "scheduled" if due is not None else "pending"
-        row["state"] = after
+        row |= {"state": after, "counted": token}
         row.pop("lapsed", None)
     if was == "active":
         gone.append(job_id)
@@ -96,6 +96,8 @@ def _settle(q: Queue, item: Settlement, policy: Policy, left: Counter[str], gone
         flows.done(q, job_id, link, outcome.result.decode() if isinstance(outcome.result, bytes) else job_id)
     if "dedup_ms" in row:
         q.keep_key(row["dedup"], job_id, int(row["dedup_ms"]) + max(0, (due or now) - now))
+        if isinstance(outcome, Complete):
+            q.end_key(row["dedup"], job_id, int(row["dedup_ms"]))
     return "settled", after, reply
 
 
@@ -134,7 +136,7 @@ def recover(q: Queue, limit: int, max_stalled: int, lane: str | None = None) -> 
             flows.die(q, job_id, "stalled")
             dead.append(job_id)
         else:
-            row["lapsed"] = row.token
+            row["lapsed"] = row["counted"] = row.token
             q.put(job_id)
             back.append(job_id)
     return back, dead

@@ -104,6 +104,7 @@ class Queue:
     spent: int = 0
     # What hangs on ids and keys, and when keys end by themselves.
     dedup: dict[str, str] = field(default_factory=dict)
+    done: dict[str, str] = field(default_factory=dict)
     locks: dict[str, str] = field(default_factory=dict)
     logs: dict[str, list[str]] = field(default_factory=dict)
     lives: dict[str, float] = field(default_factory=dict)
@@ -205,6 +206,21 @@ class Queue:
     def keep_key(self, key: str | None, job_id: str, ms: float) -> None:
         if key and self.dedup.get(key) == job_id:
             self.live(f"de:{key}", ms)
+
+    def end_key(self, key: str, job_id: str, ms: float) -> None:
+        """The job was completed: its key holds on without a row."""
+        if self.dedup.get(key) == job_id:
+            self.done[key] = job_id
+            self.live(f"done:{key}", ms)
+
+    def holder(self, key: str) -> str | None:
+        """Who holds the key: nobody, when the job is gone uncompleted, or needed the key only until its claim."""
+        job_id = self.dedup.get(key)
+        row = self.rows.get(job_id or "")
+        if row is None:
+            return job_id if self.done.get(key) == job_id else None
+        past = row.get("dedup") == key and "dedup_ms" not in row and row.token != "0"
+        return None if past else job_id
 
     def free_key(self, key: str | None, job_id: str) -> None:
         if key and self.dedup.get(key) == job_id:

@@ -43,6 +43,7 @@ def keys_of(q: Queue) -> Stored:
         "turns": str(q.turns) if "turns" in q.lives else "",
         "meta": q.meta,
         **{f"de:{key}": holder for key, holder in q.dedup.items()},
+        **{f"done:{key}": holder for key, holder in q.done.items()},
         "wake": ["1"] * q.wakes,
         **{f"metrics:{name}": {"count": str(n)} for name, n in q.totals.items() if n},
         **{f"repeat:{name}": record for name, record in q.repeats.items()},
