@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 
-from . import bounds, keyspace, outbox, recovery, repeat, schedule
+from . import bounds, keyspace, lanes, outbox, recovery, repeat, schedule
 from .connector import Connector
 from .errors import ConnectionFault, ServerError
 from .observing import Observe, observer
-from .scripts import ENGINE
 from .waiting import reconnect_s, wait
 
 _BATCH = 200
@@ -38,8 +37,8 @@ class Pump:
     ) -> None:
         self._bus = bus
         self._queue = keyspace.of(queue).queue
-        self._prefix = keyspace.of(queue).prefix
-        self._beat_s = self._rest_s = bounds.integer("beat_ms", beat_ms, 1, _LONGEST_BEAT_MS) / 1000
+        self._beat_ms = bounds.integer("beat_ms", beat_ms, 1, _LONGEST_BEAT_MS)
+        self._beat_s = self._rest_s = self._beat_ms / 1000
         self._max_stalled = bounds.integer("max_stalled", max_stalled, 1, bounds.MAX_ATTEMPTS)
         self._observe = observer(observe)
         self._stop = asyncio.Event()
@@ -85,10 +84,7 @@ class Pump:
 
     async def _tend(self) -> None:
         """Put some lanes right; a call before the beat is over does nothing."""
-        beat_ms = max(1, int(self._beat_s * 1000))
-        reply = await self._bus.run(ENGINE.script("tend_lanes"), (self._prefix,), (beat_ms,))
-        texts = [text.decode(errors="replace") for text in reply]
-        for lane, what in zip(texts[::2], texts[1::2], strict=True):
+        for lane, what in await lanes.tend(self._bus, self._queue, beat_ms=self._beat_ms):
             self._observe("pump.lane", {"queue": self._queue, "lane": lane, "what": what})
 
     async def _repeats(self) -> bool:

@@ -10,14 +10,16 @@ local beats = math.max(1, math.ceil(redis.call('LLEN', P .. 'ring') / 10000))
 if last and now >= tonumber(last) and now < tonumber(last) + beat * beats then return {} end
 local at = { tonumber(source) or 1, cursor or '0', keys or '0' }
 if not SOURCES[at[1]] then at = { 1, '0', '0' } end
-local found, seen, times = {}, {}, {}
+local found, seen, times, searches = {}, {}, {}, 0
 local ring = redis.call('LRANGE', P .. 'ring', 0, -1)
 for _, g in ipairs(ring) do times[g] = (times[g] or 0) + 1 end
 local function visit(g, drift)
-  if seen[g] or #found >= 200 then return end -- a hundred lanes at a time: each may cost a search of the ring
+  -- A lane leaves the ring by a search of it: a hundred in one visit, the others when they are come by again.
+  if seen[g] or times[g] and searches >= 100 then return end
   seen[g] = true
   follow_default(P, g)
   local what = lane_visit(P, g, times[g] or 0)
+  if what and times[g] then searches = searches + 1 end
   if what or drift then
     found[#found + 1] = g
     found[#found + 1] = drift or what

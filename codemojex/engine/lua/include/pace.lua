@@ -20,15 +20,18 @@ local function pace_of(P, m, g)
   return pace_near(m, own or nil)
 end
 
+local function pace_save(P, g, now, tat, rate)
+  redis.call('SET', P .. 'pace:' .. g, string.format('%.4f:%.14g', tat, rate), 'PX', math.max(1, math.ceil(tat - now)))
+end
+
 -- The arrival time stands there with the rate that it was reckoned under: what is spent is kept in units, so another
 -- rate does not keep the old one's wait.
 local function pace_units(P, g, now, rate, burst)
   local tat, under = string.match(redis.call('GET', P .. 'pace:' .. g) or '', '^([^:]+):?(.*)$')
   tat, under = tonumber(tat), tonumber(under)
-  if tat and under and under ~= rate then tat = now + math.max(0, tat - now) * under / rate end
+  if tat and tat > now and under and math.abs(under - rate) > rate * 1e-9 then -- the text has fourteen digits
+    tat = now + (tat - now) * under / rate
+    pace_save(P, g, now, tat, rate)
+  end
   return gcra(tat, now, rate, burst)
-end
-
-local function pace_save(P, g, now, tat, rate)
-  redis.call('SET', P .. 'pace:' .. g, string.format('%.4f:%.14g', tat, rate), 'PX', math.max(1, math.ceil(tat - now)))
 end
