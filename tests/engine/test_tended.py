@@ -315,3 +315,19 @@ async def test_flat_work_that_a_peer_admits_is_begun_within_a_beat(bench: Bench)
         await Peer(bench).run(FLAT, bench.id())
         assert await bench.wakes() == 0, "the peer leaves no token"
         await until(lambda: started)
+
+
+async def test_a_flat_job_whose_token_an_idle_peer_took_is_begun_within_a_beat(bench: Bench) -> None:
+    started: list[Job] = []
+
+    async def handle(job: Job) -> None:
+        started.append(job)
+
+    # The peer waited first, so the server serves it first; it works lanes and does not look at flat work.
+    peer = asyncio.create_task(bench.bus.blocking("BLPOP", bench.space.key("wake"), 20.0, wait_s=20.0))
+    await parked(bench)
+    async with running(Worker(bench.bus, bench.queue, handle, options=WorkerOptions(beat_ms=300, pump=False))):
+        await parked(bench, 2)
+        await bench.fill([None])
+        assert (await peer)[1] == b"1"
+        await until(lambda: started)

@@ -1,6 +1,6 @@
 --- tend_lanes: visit some lanes and put right what an audit would name about them
 --- Keys: P
---- Args: beat (ms): there is one visit a beat, whoever asks; one in n beats with more than n times 10000 lanes in the ring
+--- Args: beat (ms): there is one visit a beat, whoever asks; one in n beats with up to n times 10000 lanes in the ring
 --- Returns: flat list of lane, what was wrong
 --- Refuses: nothing
 --- Include: now, lane_visit, follow, count_seats, lane_portion
