@@ -161,6 +161,17 @@ async def explain(bus: Connector, queue: str, lane: str) -> Explanation:
     return Explanation(waiting, active, limit, rests_for_ms, limited_ms, place, tuple(reasons))
 
 
+async def tend(bus: Connector, queue: str, *, beat_ms: int = 1_000) -> list[tuple[str, str]]:
+    """Visit some hundred lanes and put right what an audit would name about them: lane, what was wrong.
+
+    A pump calls it on every beat. There is one visit per `beat_ms`, whoever calls, and the next one goes on behind it.
+    """
+    bounds.integer("beat_ms", beat_ms, 1, MAX_WAIT_MS)
+    reply = await bus.run(ENGINE.script("tend_lanes"), (keyspace.of(queue).prefix,), (beat_ms,))
+    texts = [text.decode(errors="replace") for text in reply]
+    return list(zip(texts[::2], texts[1::2], strict=True))
+
+
 async def _set(bus: Connector, queue: str, lane: str, what: str, value: Arg = "") -> None:
     await bus.run(ENGINE.script("lane_set"), (keyspace.of(queue).prefix,), (ids.require(lane), what, value))
 

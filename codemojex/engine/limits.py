@@ -1,7 +1,8 @@
 """Limits that the claim itself keeps: rates, concurrency, ceilings.
 
-They live in the queue's `meta` hash, so every worker of every process honours them at once. Setting the same again
-changes nothing, not even what the current window has spent. A lane's own limits are in `lanes`.
+They live in the queue's `meta` hash, so every worker of every process honours them at once: a change reaches parked
+workers and resting lanes too. What is spent stays spent, in units: another rate does not keep the old one's wait.
+Setting the same again changes nothing. A lane's own limits are in `lanes`.
 """
 
 from __future__ import annotations
@@ -50,9 +51,10 @@ async def set_lane_rate(
     if kind is not None:
         ids.encode(kind, 0)
         await _configure(bus, queue, **{f"lane_rate:{kind}": value, "lane_kinds": 1})
-        return
-    if lane is None:
+    elif lane is None:
         await _configure(bus, queue, lane_rate=rate_per_s, lane_burst=None if rate_per_s is None else burst)
+    if lane is None or kind is not None:
+        await _follow(bus, queue, "pace")
         return
     await bus.run(ENGINE.script("lane_set"), (keyspace.of(queue).prefix,), (ids.require(lane), "rate", value or ""))
 
@@ -67,12 +69,13 @@ async def set_concurrency(bus: Connector, queue: str, n: int | None) -> None:
 async def set_default_lane_limit(bus: Connector, queue: str, n: int | None) -> None:
     """At most `n` jobs in flight of each lane that has no limit of its own.
 
-    A lane takes the default when it gets work after it was empty and forgets it when it goes idle, so a change reaches
-    a busy lane only then.
+    A lane takes the default when it gets work after it was empty and forgets it when it goes idle. A lane that has a
+    default ceiling takes a changed one at once; a busy lane without any ceiling takes one when it has been empty.
     """
     if n is not None:
         bounds.integer("lane_limit", n, 1, _MAX)
     await _configure(bus, queue, lane_limit=n)
+    await _follow(bus, queue, "ceiling")
 
 
 async def get_rate_limit_ttl(bus: Connector, queue: str, max_jobs: int = 0) -> int:
@@ -97,6 +100,15 @@ async def _configure(bus: Connector, queue: str, **fields: str | float | None) -
     for name, value in fields.items():
         args += [name, "" if value is None else value]
     await bus.run(ENGINE.script("configure"), (keyspace.of(queue).prefix,), args)
+
+
+async def _follow(bus: Connector, queue: str, what: str) -> None:
+    """Have the lanes that wait for an old setting take up the new one, a hundred or so in each step."""
+    cursor = b"0"
+    while True:
+        cursor = await bus.run(ENGINE.script("lanes_follow"), (keyspace.of(queue).prefix,), (what, cursor))
+        if cursor == b"0":
+            return
 
 
 def _rate(rate_per_s: float, burst: int) -> None:

@@ -1,5 +1,5 @@
-"""Keeps a queue's time, whoever is busy: due jobs become pending, repeated ones fire, lapsed leases are recovered, and
-parents in other queues hear of their children.
+"""Keeps a queue's time, whoever is busy: due jobs become pending, repeated ones fire, lapsed leases are recovered,
+parents in other queues hear of their children, and lanes that stand wrong are put right.
 
 One pump per process and queue is enough and several do no harm: each transition is one script and happens once.
 The pump survives a lost server and tells `observe` what it moved.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-from . import bounds, keyspace, outbox, recovery, repeat, schedule
+from . import bounds, keyspace, lanes, outbox, recovery, repeat, schedule
 from .connector import Connector
 from .errors import ConnectionFault, ServerError
 from .observing import Observe, observer
@@ -20,7 +20,11 @@ _LONGEST_BEAT_MS = 3_600_000
 
 
 class Pump:
-    """Promotes, fires, recovers and delivers on `queue` every `beat_ms`, at once again while a full batch was due."""
+    """Promotes, fires, recovers and delivers on `queue` every `beat_ms`, at once again while a full batch was due.
+
+    It also visits some hundred lanes a beat, all pumps of the queue together: what a peer, a lost key or a hand left
+    wrong heals without an audit.
+    """
 
     def __init__(
         self,
@@ -33,7 +37,8 @@ class Pump:
     ) -> None:
         self._bus = bus
         self._queue = keyspace.of(queue).queue
-        self._beat_s = self._rest_s = bounds.integer("beat_ms", beat_ms, 1, _LONGEST_BEAT_MS) / 1000
+        self._beat_ms = bounds.integer("beat_ms", beat_ms, 1, _LONGEST_BEAT_MS)
+        self._beat_s = self._rest_s = self._beat_ms / 1000
         self._max_stalled = bounds.integer("max_stalled", max_stalled, 1, bounds.MAX_ATTEMPTS)
         self._observe = observer(observe)
         self._stop = asyncio.Event()
@@ -66,6 +71,7 @@ class Pump:
                 {"queue": self._queue, "promoted": promoted, "recovered": moved, "dead": list(recovered.dead)},
             )
         told = await self._deliver()
+        await self._tend()
         return await self._repeats() or told or promoted >= _BATCH or moved >= _BATCH
 
     async def _deliver(self) -> bool:
@@ -75,6 +81,11 @@ class Pump:
             data: dict[str, object] = {"queue": self._queue, "entries": told.entries, "rejected": told.rejected}
             self._observe("pump.delivered", data)
         return told.full
+
+    async def _tend(self) -> None:
+        """Put some lanes right; a call before the beat is over does nothing."""
+        for lane, what in await lanes.tend(self._bus, self._queue, beat_ms=self._beat_ms):
+            self._observe("pump.lane", {"queue": self._queue, "lane": lane, "what": what})
 
     async def _repeats(self) -> bool:
         """Fire repeated jobs, and rest no longer than to the next one's slot; whether more may be due now."""

@@ -31,6 +31,7 @@ from .shaping import Shaper
 from .waiting import reconnect_s, wait
 
 _FULL_PAUSE_MS = 500  # until a server without memory is asked again
+_CALM_S = 0.05  # between two claims of a worker over budget that is woken: admissions wake it too
 _RANGES = {
     "concurrency": (1, 10_000),
     "lease_ms": (1, MAX_LEASE_MS),
@@ -123,6 +124,7 @@ class Worker:
         self._stop = asyncio.Event()
         self._changed = asyncio.Event()  # something finished, or work arrived
         self._hungry = asyncio.Event()  # free slots and nothing to claim
+        self._calm_until = 0.0  # the budget was spent a moment ago
         policy = Policy(self._options.max_attempts, self._options.backoff)
         publish = self._options.publish
         self._settler = Settler(bus, queue, policy, bodies, self._observe, publish=publish)
@@ -217,7 +219,9 @@ class Worker:
             waits.append(_FULL_PAUSE_MS)
         elif claimed.limited_ms:
             self._observe("worker.limited", {"queue": self._queue, "retry_after_ms": claimed.limited_ms})
-            waits.append(claimed.limited_ms)
+            self._calm_until = time.monotonic() + _CALM_S
+            self._hungry.set()  # a changed limit leaves a token
+            waits.append(min(claimed.limited_ms, self._options.beat_ms))
         elif len(claimed.jobs) < free:
             self._hungry.set()
             waits += [self._options.beat_ms] + ([] if claimed.next_due_ms is None else [claimed.next_due_ms])
@@ -255,6 +259,8 @@ class Worker:
                 beat_s = self._options.beat_ms / 1000
                 token = await self._bus.blocking("BLPOP", self._wake_key, beat_s, wait_s=beat_s)
                 faults = 0
+                if token is not None:
+                    await asyncio.sleep(self._calm_until - time.monotonic())
                 if token is not None and not self._hungry.is_set() and (not self._free() or self._stop.is_set()):
                     await self._bus.execute("LPUSH", self._wake_key, "1")
                 elif token is not None:

@@ -55,11 +55,6 @@ async def zero_seat(b: Bench) -> None:
     await b.raw("HSET", "gactive", lane(9), 0)
 
 
-async def default_ceiling_kept(b: Bench) -> None:
-    await b.raw("HSET", "glimit", lane(8), 1)
-    await b.raw("SADD", "defaulted", lane(8))
-
-
 async def row_lost_from_its_lane(b: Bench) -> None:
     ids = await b.raw("ZRANGE", f"g:{lane(1)}:pending", 0, -1)
     await b.raw("ZREM", f"g:{lane(1)}:pending", ids[0])

@@ -380,8 +380,6 @@ async def test_a_lane_s_own_pace_stands_before_the_default(bench: Bench) -> None
     assert [job.lane for job in (await bench.claim(9)).jobs] == [lane(1), lane(2), lane(1), lane(1)]
     await limits.set_lane_rate(bench.bus, bench.queue, None)
     await limits.set_lane_rate(bench.bus, bench.queue, None, lane=lane(1))
-    await bench.rested(lane(1))
-    await bench.rested(lane(2))
     assert len((await bench.claim(9)).jobs) == 6
     await bench.sound()
 

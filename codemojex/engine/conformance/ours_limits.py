@@ -119,7 +119,7 @@ async def default_ceiling(stage: Stage) -> None:
         for job in claimed.jobs:
             await stage.settle(job)
     equal(await stage.hash("glimit"), {own: "1"}, "the ceilings when idle")
-    equal(await stage.kind("defaulted"), "none", "the note of defaults")
+    equal(await stage.kind("gdefault"), "none", "the note of defaults")
     await stage.sound()
 
 

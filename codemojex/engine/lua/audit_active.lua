@@ -3,27 +3,20 @@
 --- Args: repair (1 or 0)
 --- Returns: flat list of lane, what is wrong
 --- Refuses: EMQSTATE more than 20000 jobs in flight
---- Include: lane_visit
+--- Include: lane_visit, count_seats
 local P, repair = KEYS[1], ARGV[1] == '1'
-if redis.call('ZCARD', P .. 'active') > 20000 then
+local wrong = count_seats(P, 20000)
+if not wrong then
   return redis.error_reply('EMQSTATE more than 20000 jobs in flight: too many for one look')
 end
-local seats, found = {}, {}
-for _, id in ipairs(redis.call('ZRANGE', P .. 'active', 0, -1)) do
-  local g = redis.call('HGET', P .. 'job:' .. id, 'group')
-  if g then seats[g] = (seats[g] or 0) + 1 end
-end
-local counted = redis.call('HGETALL', P .. 'gactive')
-for i = 1, #counted, 2 do seats[counted[i]] = seats[counted[i]] or 0 end
-for g, n in pairs(seats) do
-  local field = redis.call('HGET', P .. 'gactive', g)
-  if (tonumber(field) or 0) ~= n or field == '0' then
-    found[#found + 1] = g
-    found[#found + 1] = 'gactive: counts ' .. (field or 'nothing') .. ' in flight, there are ' .. n
-    if repair then
-      if n == 0 then redis.call('HDEL', P .. 'gactive', g) else redis.call('HSET', P .. 'gactive', g, n) end
-      lane_visit(P, g)
-    end
+local found = {}
+for _, one in ipairs(wrong) do
+  local g, field, n = one[1], one[2], one[3]
+  found[#found + 1] = g
+  found[#found + 1] = 'gactive: counts ' .. (field or 'nothing') .. ' in flight, there are ' .. n
+  if repair then
+    correct_seats(P, g, n)
+    lane_visit(P, g)
   end
 end
 return found

@@ -13,19 +13,15 @@ local function wrong(g, what)
 end
 for i = 2, #ARGV do
   local g = ARGV[i]
-  local depth, active = redis.call('ZCARD', P .. 'g:' .. g .. ':pending'), lane_active(P, g)
-  local limit = tonumber(redis.call('HGET', P .. 'glimit', g))
-  local served = depth > 0 and redis.call('SISMEMBER', P .. 'paused', g) == 0
-    and not redis.call('ZSCORE', P .. 'resting', g) and (not limit or active < limit)
+  local served, active = lane_served(P, g)
   local n = times[g] or 0
   if n > 1 then wrong(g, 'ring: stands there more than once') end
   if served and n == 0 then wrong(g, 'ring: has work and a right to be served, but does not stand there') end
   if not served and n > 0 then wrong(g, 'ring: stands there without a right to be served') end
-  if repair and n > 1 then ring_exit(P, g) end
-  if repair and (n > 1 or served ~= (n > 0)) then lane_visit(P, g) end
-  if depth == 0 and active == 0 and redis.call('SISMEMBER', P .. 'defaulted', g) == 1 then
-    wrong(g, 'glimit: an idle lane keeps its default ceiling')
-    if repair then lane_freed(P, g, 0, false) end
+  if repair then
+    lane_visit(P, g, n)
+    -- A peer that ends a lane's last job leaves our default ceiling: no finding, and a pump's visit takes it away.
+    if active == 0 and redis.call('EXISTS', P .. 'g:' .. g .. ':pending') == 0 then forget_default(P, g) end
   end
 end
 return found

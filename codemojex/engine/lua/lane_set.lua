@@ -4,7 +4,7 @@
 ---   for park the milliseconds to rest, 0 ends the rest)
 --- Returns: 1
 --- Refuses: nothing
---- Include: now, lane_visit
+--- Include: now, lane_visit, follow
 local P, g, what, value = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local hash = ({ limit = 'glimit', weight = 'gweight', rate = 'grate' })[what]
 if hash and value == '' then
@@ -16,10 +16,11 @@ elseif what == 'pause' then
 elseif what == 'resume' then
   redis.call('SREM', P .. 'paused', g)
 elseif value == '0' then
-  redis.call('ZREM', P .. 'resting', g)
+  rest_end(P, g)
 else
-  redis.call('ZADD', P .. 'resting', 'GT', now_ms() + tonumber(value), g)
+  rest_told(P, g, now_ms() + tonumber(value))
 end
-if what == 'limit' then redis.call('SREM', P .. 'defaulted', g) end
+if what == 'limit' then redis.call('HDEL', P .. 'gdefault', g) end
+if what == 'rate' then follow_pace(P, now_ms(), read_meta(P), g) end
 lane_visit(P, g)
 return 1

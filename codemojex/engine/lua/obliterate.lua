@@ -3,7 +3,7 @@
 --- Args: force (1: also jobs in flight), budget
 --- Returns: 1 when more is left, 2 when only ends of children for parents in other queues are, 0 when nothing is
 --- Refuses: EMQSTATE not paused; EMQSTATE active jobs present
---- Include: erase
+--- Include: erase, rest
 local P, budget = KEYS[1], tonumber(ARGV[2])
 if redis.call('HEXISTS', P .. 'meta', 'paused') == 0 then return redis.error_reply('EMQSTATE not paused') end
 if ARGV[1] ~= '1' and redis.call('EXISTS', P .. 'active') == 1 then
@@ -32,7 +32,7 @@ lanes(P .. 'ring', function(key) return redis.call('LINDEX', key, 0) end,
 lanes(P .. 'paused', function(key) return redis.call('SRANDMEMBER', key) end,
   function(key, g) redis.call('SREM', key, g) end)
 lanes(P .. 'resting', function(key) return redis.call('ZRANGE', key, 0, 0)[1] end,
-  function(key, g) redis.call('ZREM', key, g) end)
+  function(_, g) rest_end(P, g) end)
 lanes(P .. 'gactive', function(key) return redis.call('HRANDFIELD', key) end,
   function(key, g) redis.call('HDEL', key, g) end)
 while budget > 0 do -- what still waits has its children in other queues
@@ -46,7 +46,7 @@ if redis.call('EXISTS', P .. 'flow:outbox') == 1 then return 2 end
 for _, name in ipairs(redis.call('ZRANGE', P .. 'repeat', 0, -1)) do redis.call('DEL', P .. 'repeat:' .. name) end
 for _, name in ipairs({
   'metrics:completed', 'metrics:failed', 'metrics:completed:data', 'metrics:failed:data', 'glimit', 'gweight', 'grate',
-  'defaulted', 'credit', 'turns', 'wake', 'limiter', 'repeat', 'flow:sent', 'flow:rejected',
+  'gdefault', 'parked', 'tended', 'credit', 'turns', 'wake', 'limiter', 'repeat', 'flow:sent', 'flow:rejected',
   'meta',
 }) do
   redis.call('DEL', P .. name)

@@ -4,11 +4,11 @@
 --- Returns: wake_rested(P, now, max); promote_due(P, now, max) -> how many jobs were moved; next_due(P, now) -> ms until
 ---   the next job or lane, -1 when nothing waits
 --- Refuses: nothing
---- Include: ring
+--- Include: ring, rest
 local function wake_rested(P, now, max)
   for _, g in ipairs(redis.call('ZRANGEBYSCORE', P .. 'resting', '-inf', now, 'LIMIT', 0, max)) do
-    redis.call('ZREM', P .. 'resting', g)
-    if redis.call('EXISTS', P .. 'g:' .. g .. ':pending') == 1 then ring_enter(P, g, lane_active(P, g)) end
+    rest_end(P, g)
+    ring_return(P, g)
   end
 end
 

@@ -3,7 +3,7 @@
 --- Args: c: the claim under way (see claim)
 --- Returns: lane_turn(P, c) -> lane: up to `weight` heads of it go out, or what a claim before left of its turn
 --- Refuses: nothing
---- Include: rota, ring, limiter, hand_out
+--- Include: rota, ring, pace, hand_out
 local function lane_turn(P, c)
   local g = next_head(P, c)
   local lane = P .. 'g:' .. g .. ':pending'
@@ -12,7 +12,7 @@ local function lane_turn(P, c)
   local rests = c.resting and redis.call('ZSCORE', P .. 'resting', g)
   local rate, burst = lane_pace(P, c, g)
   local units, start = math.huge
-  if rate then units, start = gcra(redis.call('GET', P .. 'pace:' .. g), c.now, rate, burst) end
+  if rate then units, start = pace_units(P, g, c.now, rate, burst) end
   local turn = c.whole and c.want or lane_weight(c, g)
   local quota = rests and 0 or math.min(turn, limit and limit - active or turn, units)
   local k, depth = 0, 1
@@ -31,7 +31,7 @@ local function lane_turn(P, c)
   end
   if rate and k > 0 then
     start = start + k * 1000 / rate
-    gcra_save(P .. 'pace:' .. g, c.now, start)
+    pace_save(P, g, c.now, start, rate)
   end
   local tired = rate and units - k < 1
   if depth == 0 or rests or tired or (limit and active + k >= limit) then

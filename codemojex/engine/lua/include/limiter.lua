@@ -37,9 +37,14 @@ local function budget(P, now, m)
   if m.bucket then return math.max(0, (gcra(redis.call('GET', key), now, m.rate, m.burst))) end
   if not m.max then return math.huge end
   local used = tonumber(redis.call('GET', key)) or 0
-  if used >= m.max and redis.call('PTTL', key) < 0 then
-    redis.call('DEL', key) -- a counter without a life time would stop the queue for ever
-    used = 0
+  if used >= m.max then
+    local left = redis.call('PTTL', key)
+    if left < 0 then
+      redis.call('DEL', key) -- a counter without a life time would stop the queue for ever
+      used = 0
+    elseif m.duration and left > m.duration then
+      redis.call('PEXPIRE', key, m.duration) -- the window was begun under a longer setting
+    end
   end
   return math.max(0, m.max - used)
 end

@@ -4,6 +4,7 @@
 --- Returns: next_head(P, c) -> lane; lane_weight(c, g); lane_pace(P, c, g) -> rate or nil, burst; put_back(P, c): the lanes
 ---   that were taken from the ring and may still be served stand in it again, in their order
 --- Refuses: nothing
+--- Include: pace
 -- Lanes are taken from the ring in batches, with what is known of them, so that a turn costs few commands of its own.
 
 local function lane_weight(c, g)
@@ -19,11 +20,7 @@ local function lane_pace(P, c, g)
     if c.kinds[kind] == nil then c.kinds[kind] = redis.call('HGET', P .. 'meta', 'lane_rate:' .. kind) end
     own = c.kinds[kind]
   end
-  if own then
-    local rate, burst = string.match(own, '^(.+):(.+)$')
-    return tonumber(rate), tonumber(burst)
-  end
-  return c.meta.lane_rate, c.meta.lane_burst or 1
+  return pace_near(c.meta, own or nil)
 end
 
 local function put_back(P, c)

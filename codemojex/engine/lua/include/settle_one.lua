@@ -6,7 +6,7 @@
 --- Returns: settle_one(...) -> verdict, detail, reply: 'settled' with the new state and the effect's reply, 'stale',
 ---   'gone', 'effect_failed' with the reason
 --- Refuses: nothing: the verdict is a value, so that one bad item spoils no other
---- Include: seats, schedule_at, bury, dedup, backoff, tally
+--- Include: seats, schedule_at, bury, dedup, backoff, tally, rest
 -- Take the job out of where it stands: in flight, or waiting since its lease lapsed.
 -- Seats and ids of the batch are collected in `b` and given back together, see settle_rest.
 local function leave(P, id, state, g, b)
@@ -95,7 +95,7 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
   end
   leave(P, id, state, g, b)
   if kind == 'park' and g then
-    redis.call('ZADD', P .. 'resting', 'GT', string.format('%.0f', rest), g)
+    rest_told(P, g, rest)
     redis.call('LREM', P .. 'ring', -1, g) -- it was served a moment ago: the search starts at the tail
   end
   if after == 'dead' then

@@ -25,6 +25,13 @@ class Looking(Weaving):
     """Reading."""
 
     @rule(by=BY)
+    def tend(self, by: Any) -> None:
+        """A pump's visit finds every lane in order."""
+        bus, q = self.at(by)
+        assert self.do(lanes.tend(bus, q.name)) == []
+        self.wires[0].now("DEL", f"{self.prefixes[q.name]}tended")  # how far it came is no matter of the model
+
+    @rule(by=BY)
     def look_at_counts(self, by: Any) -> None:
         bus, q = self.at(by)
         counts = self.do(metrics.counts(bus, q.name))

@@ -10,14 +10,13 @@ from hypothesis.stateful import initialize, precondition, rule
 from codemojex.engine import admin, cancel, events, ids, lanes, limits, locks, rows
 from codemojex.engine.errors import Locked, WrongState
 from tests.engine.model.plain import admin as plain
-from tests.engine.model.plain.limits import configure
+from tests.engine.model.plain.limits import SLOW, configure, follow_default, follow_pace
 from tests.engine.model.plain.state import Queue
 
 from .both import BY, LANE_NAMES, LANES, NAMES
 from .coming import Coming
 from .story import HOUR, PICK
 
-SLOW = 0.0001  # per second: what is spent does not come back within a story
 KIND = "PRT"
 SOME = st.sampled_from([None, 1, 2])
 JOBS = st.sampled_from(["remove", "cancel", "cancel", "reprocess", "move", "update"])
@@ -45,7 +44,7 @@ class Ruling(Coming):
     def limit(self, by: Any, name: str, n: int | None) -> None:
         bus, q = self.at(by)
         self.do(lanes.limit(bus, q.name, name, n))
-        q.defaulted.discard(name)
+        q.defaulted.pop(name, None)
         _set(q.limits, name, n)
         q.visit(name)
 
@@ -54,6 +53,7 @@ class Ruling(Coming):
         bus, q = self.at(by)
         self.do(limits.set_default_lane_limit(bus, q.name, n))
         configure(q, lane_limit=n)
+        follow_default(q)
 
     @rule(by=BY, name=LANES, on=st.booleans())
     def pause_lane(self, by: Any, name: str, on: bool) -> None:
@@ -79,10 +79,13 @@ class Ruling(Coming):
         self.do(limits.set_lane_rate(bus, q.name, rate, burst or 1, **whom))
         if what == "all":
             configure(q, lane_rate=rate, lane_burst=burst)
+            follow_pace(q, sorted(q.resting, key=lambda lane: (q.resting[lane], lane)))
         elif what == "kind":
             configure(q, **{f"lane_rate:{KIND}": text, "lane_kinds": 1})
+            follow_pace(q, sorted(q.resting, key=lambda lane: (q.resting[lane], lane)))
         else:
             _set(q.rates, name, text)
+            follow_pace(q, [name])
             q.visit(name)
 
     @rule(by=BY, name=LANES, on=st.booleans())
@@ -91,9 +94,9 @@ class Ruling(Coming):
         ms = self.hour() if on else 0
         self.do(lanes.park(bus, q.name, name, ms))
         if ms:
-            q.resting[name] = max(q.resting.get(name, 0), q.world.after(ms))
+            q.rest(name, q.world.after(ms))
         else:
-            q.resting.pop(name, None)
+            q.end_rest(name)
         q.visit(name)
 
     @rule(by=BY, kind=st.sampled_from([None, None, "window", "bucket"]), n=st.integers(2, 8))

@@ -49,7 +49,7 @@ class Claimed:
 def promote(q: Queue) -> int:
     """What has rested or waited long enough comes back; how many jobs."""
     for lane in q.ripe(q.resting):
-        del q.resting[lane]
+        q.end_rest(lane)
         q.visit(lane)
     due = q.ripe(q.schedule)
     for job_id in due:

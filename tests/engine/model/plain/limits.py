@@ -5,9 +5,12 @@ A bucket is one number, the time until which it is spent: never more than `burst
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import ceil, floor, inf
 
 from .state import Fresh, Queue
+
+SLOW = 0.0001  # units a second of a story's buckets: what is spent does not come back within it
 
 
 def bucket(q: Queue, key: str, rate: float, burst: int) -> int:
@@ -81,6 +84,34 @@ def configure(q: Queue, **fields: object) -> None:
     if q.meta.get("limiter") != kind:
         restore(q)
     q.wake()
+
+
+def follow_pace(q: Queue, lanes: Iterable[str]) -> None:
+    """Lanes that rest do so as their present pace says, and as long as they were told to."""
+    for lane in lanes:
+        rests = q.resting.get(lane)
+        if rests is None:
+            continue
+        now, ends, own = q.world.now, q.parked.get(lane, 0), pace(q, lane)
+        if own and bucket(q, f"pace:{lane}", *own) < 1:
+            ends = max(ends, q.world.after(wait(q, f"pace:{lane}", *own)))
+        if ends <= now:
+            q.end_rest(lane)
+            q.visit(lane)
+        elif abs(ends - rests) > 1000:  # a burst of one more or less is hours
+            q.resting[lane] = ends
+            q.wake()
+
+
+def follow_default(q: Queue) -> None:
+    """Lanes with a ceiling by default have the present one."""
+    default = q.meta.get("lane_limit")
+    for lane, written in list(q.defaulted.items()):
+        if not default or q.limits.get(lane) != written:
+            q.forget_default(lane)
+        elif int(default) != written:
+            q.limits[lane] = q.defaulted[lane] = int(default)
+        q.visit(lane)
 
 
 def restore(q: Queue) -> None:

@@ -84,7 +84,7 @@ def _settle(q: Queue, item: Settlement, policy: Policy, left: Counter[str], gone
         q.lanes[lane].discard(job_id)
         q.changed(lane)
     if isinstance(outcome, Park) and lane:
-        q.resting[lane] = max(q.resting.get(lane, 0), q.world.after(outcome.for_ms))
+        q.rest(lane, q.world.after(outcome.for_ms))
         q.visit(lane)
     if error is not None:
         flows.die(q, job_id, error)

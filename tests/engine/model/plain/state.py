@@ -92,8 +92,9 @@ class Queue:
     seats: Counter[str] = field(default_factory=Counter)
     paused: set[str] = field(default_factory=set)
     resting: dict[str, float] = field(default_factory=dict)
+    parked: dict[str, float] = field(default_factory=dict)  # of these rests, those that somebody told
     limits: dict[str, int] = field(default_factory=dict)
-    defaulted: set[str] = field(default_factory=set)
+    defaulted: dict[str, int] = field(default_factory=dict)
     weights: dict[str, int] = field(default_factory=dict)
     rates: dict[str, str] = field(default_factory=dict)
     credit: tuple[str, int] | None = None
@@ -151,8 +152,21 @@ class Queue:
     def idle(self, lane: str | None) -> None:
         """A lane without work and without jobs in flight forgets the ceiling that it had by default."""
         if lane in self.defaulted and not self.seats[lane] and not self.lanes[lane]:
-            self.defaulted.remove(lane)
+            self.forget_default(lane)
+
+    def forget_default(self, lane: str) -> None:
+        """The ceiling by default goes, if it is still the one that was written."""
+        if self.limits.get(lane) == self.defaulted.pop(lane):
             del self.limits[lane]
+
+    def rest(self, lane: str, until: float) -> None:
+        """The lane was told to rest; a longer rest stays."""
+        for rests in (self.resting, self.parked):
+            rests[lane] = max(rests.get(lane, 0), until)
+
+    def end_rest(self, lane: str) -> None:
+        self.resting.pop(lane, None)
+        self.parked.pop(lane, None)
 
     def changed(self, lane: str | None) -> None:
         self.visit(lane)
@@ -175,7 +189,7 @@ class Queue:
         default = self.meta.get("lane_limit")
         if default and not self.lanes[lane] and lane not in self.limits:
             self.limits[lane] = int(default)
-            self.defaulted.add(lane)
+            self.defaulted[lane] = int(default)
         self.lanes[lane].add(job_id)
         self.visit(lane)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from codemojex.engine import ids
 
+from .limits import SLOW
 from .state import Fresh, Queue, World
 
 Stored = dict[str, Any]  # str, list of str, set of str, dict of str or of float
@@ -36,7 +37,7 @@ def keys_of(q: Queue) -> Stored:
         "gactive": {lane: str(n) for lane, n in q.seats.items() if n},
         "paused": q.paused,
         "glimit": {lane: str(n) for lane, n in q.limits.items()},
-        "defaulted": q.defaulted,
+        "gdefault": {lane: str(n) for lane, n in q.defaulted.items()},
         "gweight": {lane: str(n) for lane, n in q.weights.items()},
         "grate": q.rates,
         "credit": f"{q.credit[0]}:{q.credit[1]}" if q.credit else "",
@@ -59,7 +60,8 @@ def keys_of(q: Queue) -> Stored:
 
 def times_of(q: Queue) -> dict[str, dict[str, float]]:
     """The sorted sets whose scores are times."""
-    return {"schedule": q.schedule, "active": q.active, "resting": q.resting, "repeat": q.slots, "parents": q.parents}
+    rests = {"resting": q.resting, "parked": q.parked}
+    return {"schedule": q.schedule, "active": q.active, **rests, "repeat": q.slots, "parents": q.parents}
 
 
 def compare(world: World, prefixes: Mapping[str, str], found: Stored, ends: dict[str, float], now: float) -> None:
@@ -69,7 +71,9 @@ def compare(world: World, prefixes: Mapping[str, str], found: Stored, ends: dict
         prefix, slack = prefixes[name], now - world.now
         for key, times in times_of(q).items():
             agree(times, found.pop(prefix + key, {}), slack, key)
-        buckets = {key: float(found.pop(prefix + key)) for key in q.arrivals if prefix + key in found}
+        said_ms = {key: found.pop(prefix + key).split(":") for key in q.arrivals if prefix + key in found}
+        assert all(float(rate) == SLOW for _, *rates in said_ms.values() for rate in rates)
+        buckets = {key: float(ms) for key, (ms, *_) in said_ms.items()}
         agree(q.arrivals, buckets, slack, "bucket", give=0.001)
         mine = {key.removeprefix(prefix): ends.pop(key) for key in [key for key in ends if key.startswith(prefix)]}
         marks = {key[:-1]: mine.pop(key) for key in [key for key in mine if key.endswith("!")]}
