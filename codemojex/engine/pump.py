@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from . import bounds, keyspace, outbox, recovery, repeat, schedule
-from .connector import Connector
+from .connector import Connector, connector
 from .errors import ConnectionFault, ServerError
 from .observing import Observe, observer
 from .waiting import reconnect_s, wait
@@ -31,7 +31,7 @@ class Pump:
         max_stalled: int = 3,
         observe: Observe | None = None,
     ) -> None:
-        self._bus = bus
+        self._bus = connector("bus", bus)
         self._queue = keyspace.of(queue).queue
         self._beat_s = self._rest_s = bounds.integer("beat_ms", beat_ms, 1, _LONGEST_BEAT_MS) / 1000
         self._max_stalled = bounds.integer("max_stalled", max_stalled, 1, bounds.MAX_ATTEMPTS)
