@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -21,6 +22,7 @@ from codemojex.settings import Settings
 from codemojex.store.errors import StoreUnavailable
 
 VALKEY_URL = "CODEMOJEX_VALKEY_URL"
+_CLOSING_S = 3.0  # for the event loop to close once the work is over
 _AT_ONCE_S = 1.0  # what a second signal leaves for closing files and ending the embedded server
 
 
@@ -40,16 +42,44 @@ def carry_out(
     `server` names what says where the server is. Raises Fault for what a user can mend.
     """
     logs.configure(level=settings.log_level, form=settings.log_format, secrets=settings.secrets())
+    left = _LeftBehind()
     try:
         with mendable(server):
-            return asyncio.run(_until_signalled(work))
+            return asyncio.run(_until_signalled(work, left))
     except BaseExceptionGroup as group:
         with mendable(server):
             raise _only(group) from None
+    finally:
+        left.ended()
     raise AssertionError("unreachable")
 
 
-async def _until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
+class _LeftBehind:
+    """Ends the process when its work is over and something of it does not end: a task, or a thread of the loop."""
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+
+    def work_is_over(self, code: int) -> None:
+        """From now on the event loop may take `_CLOSING_S` to close."""
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        self._timer = threading.Timer(_CLOSING_S, self._end, (code, tasks))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def ended(self) -> None:
+        """The loop is closed."""
+        if self._timer:
+            self._timer.cancel()
+
+    def _end(self, code: int, tasks: set[asyncio.Task[Any]]) -> None:
+        names = [getattr(task.get_coro(), "__qualname__", task.get_name()) for task in tasks if not task.done()]
+        names += [f"thread {each.name}" for each in threading.enumerate() if each.name.startswith("asyncio_")]
+        print(f"codemojex: ended without {', '.join(sorted(names))}, which did not end", file=sys.stderr, flush=True)
+        os._exit(code)
+
+
+async def _until_signalled(work: Callable[[asyncio.Event], Awaitable[None]], left: _LeftBehind) -> int:
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     stop = asyncio.Event()
@@ -64,11 +94,13 @@ async def _until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) -> 
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, signalled)
+    code = 0
     try:
         await work(stop)
     except asyncio.CancelledError:
-        return 130
-    return 0
+        code = 130
+    left.work_is_over(code)
+    return code
 
 
 @contextmanager

@@ -25,7 +25,17 @@ from codemojex.play.context import Options, Play
 from codemojex.settings import Settings
 
 _RETENTION_MS = 60_000
-_WARNINGS = (".fault", ".failed", ".lease_lost", ".abandoned", ".unreadable", ".loop_blocked", ".rebuilt", ".overload")
+_WARNINGS = (
+    ".fault",
+    ".failed",
+    ".lease_lost",
+    ".abandoned",
+    ".thread_left",
+    ".unreadable",
+    ".loop_blocked",
+    ".rebuilt",
+    ".overload",
+)
 _UNWIND_MS = 300  # for cancelled handlers; the process cancels its parts soon after the grace
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from .connector import Connector
+from .connector import Connector, connector
 from .errors import EngineError, Unavailable
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Admission:
 
 def shared(bus: Connector, queue: str, send: Send) -> Admission:
     """The batcher of this connection and queue; idle ones are forgotten when there are many."""
-    queues = _shared.setdefault(bus, {})
+    queues = _shared.setdefault(connector("bus", bus), {})
     found = queues.get(queue)
     if found is None:
         if len(queues) >= _IDLE_QUEUES:

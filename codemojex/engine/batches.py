@@ -13,6 +13,7 @@ from typing import cast
 
 from . import bounds
 from .backoff import Backoff, Exponential
+from .calling import Call, Place
 from .claims import MAX_CLAIM, MAX_LEASE_MS
 from .connector import Connector
 from .effects import EffectBody
@@ -28,7 +29,7 @@ from .worker import Worker, WorkerOptions
 MISSING = Retry("missing verdict")
 
 Verdicts = Mapping[str, Outcome | None]
-BatchHandler = Callable[[Sequence[Job]], Awaitable[Verdicts]]
+BatchHandler = Callable[[Sequence[Job]], Awaitable[Verdicts] | Verdicts]
 End = tuple[Outcome | None, SettleVerdict | None]  # what the handler said, and what the settlement answered
 
 
@@ -54,6 +55,7 @@ class BatchOptions:
     pump: bool = True
     publish: bool = False
     hear_cancels: bool = False
+    runs_in: Place = "thread"
 
     def __post_init__(self) -> None:
         bounds.integer("batch option min_size", self.min_size, 1, MAX_CLAIM)
@@ -99,10 +101,10 @@ class BatchWorker:
         """
         options = BatchOptions() if options is None else options
         bounds.one_of("options", options, BatchOptions)
-        bounds.awaited("handler", handler)
+        call = _Members("handler", handler, options.runs_in, 1)
+        call.begun = self._begin
         if on_settled is not None:
             bounds.function("on_settled", on_settled)
-        self._handler = handler
         self._queue = queue
         self._observe = observer(observe)
         self._on_settled = on_settled
@@ -112,7 +114,7 @@ class BatchWorker:
         self._worker = Worker(
             bus,
             queue,
-            batch_handler=self._handle,
+            batch_handler=call,
             shaper=Shaper(options.min_size, options.timeout_ms, options.max_size),
             options=options.worker(),
             effects=effects,
@@ -128,13 +130,9 @@ class BatchWorker:
         """Work until `stop`. Cancelling `run` ends at once: leases lapse and others recover the jobs."""
         await self._worker.run()
 
-    async def _handle(self, jobs: list[Job]) -> Sequence[Outcome | None]:
+    def _begin(self, jobs: Sequence[Job]) -> None:
         self._batch = [job.id for job in jobs]
         self._left, self._ends = set(self._batch), {}
-        answered = await self._handler(jobs)
-        if not isinstance(answered, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a handler may return anything
-            raise InvalidValue("a batch handler answers a mapping of job id to outcome")
-        return [answered.get(job.id, MISSING) for job in jobs]
 
     def _heard(self, name: str, data: dict[str, object]) -> None:
         """Pass on what the worker tells, and tell of a batch when its last member has its end."""
@@ -155,6 +153,20 @@ class BatchWorker:
                 self._on_settled(parts)
             except Exception as error:  # a listener never stops the loop
                 self._observe("batch.failed", {"queue": self._queue, "error": error})
+
+
+class _Members(Call):
+    """A batch handler, called as a worker calls: its mapping becomes a list in the order of the jobs."""
+
+    begun: Callable[[Sequence[Job]], None]
+
+    async def __call__(self, argument: list[Job]) -> Sequence[Outcome | None]:
+        self.begun(argument)
+        answered: object = await super().__call__(argument)
+        if not isinstance(answered, Mapping):
+            raise InvalidValue("a batch handler answers a mapping of job id to outcome")
+        verdicts = cast("Verdicts", answered)
+        return [verdicts.get(job.id, MISSING) for job in argument]
 
 
 def partition(ids: Iterable[str], verdicts: Mapping[str, End]) -> Partition:

@@ -21,7 +21,7 @@ MAX_ATTEMPTS = 1_000_000
 def integer(what: str, value: object, low: int, high: int, remedy: str = "") -> int:
     """`value` itself when it is an int from `low` to `high`, both included; raises InvalidValue otherwise."""
     if type(value) is not int:
-        raise _kind(what, value, f"an int from {low} to {high}{remedy}")
+        raise kind(what, value, f"an int from {low} to {high}{remedy}")
     if not low <= value <= high:
         raise InvalidValue(f"{what}={shown(value)} is out of range: use {low} to {high}{remedy}")
     return value
@@ -30,7 +30,7 @@ def integer(what: str, value: object, low: int, high: int, remedy: str = "") -> 
 def number(what: str, value: object, low: float, high: float) -> float:
     """`value` itself when it is a finite number from `low` to `high`; raises InvalidValue otherwise."""
     if type(value) is not int and type(value) is not float:
-        raise _kind(what, value, f"a number from {low:g} to {high:g}")
+        raise kind(what, value, f"a number from {low:g} to {high:g}")
     if not low <= value <= high:  # NaN is in no range
         raise InvalidValue(f"{what}={shown(value)} is out of range: use {low:g} to {high:g}")
     return value
@@ -39,7 +39,7 @@ def number(what: str, value: object, low: float, high: float) -> float:
 def text(what: str, value: object, low: int = 0, high: int | None = None) -> str:
     """`value` itself when it is a str of `low` to `high` characters that UTF-8 has; raises InvalidValue otherwise."""
     if not isinstance(value, str):
-        raise _kind(what, value, "a str")
+        raise kind(what, value, "a str")
     if not low <= len(value) <= (len(value) if high is None else high):
         most = "" if high is None else f" to {high}"
         raise InvalidValue(f"{what} has {len(value)} characters: use {low}{most}")
@@ -51,7 +51,7 @@ def text(what: str, value: object, low: int = 0, high: int | None = None) -> str
 def data(what: str, value: object, high: int) -> bytes:
     """`value` itself when it is bytes, at most `high` of them; raises InvalidValue otherwise."""
     if not isinstance(value, bytes):
-        raise _kind(what, value, f"bytes, at most {high}")
+        raise kind(what, value, f"bytes, at most {high}")
     if len(value) > high:
         raise InvalidValue(
             f"{what} has {len(value)} bytes, the limit is {high}: keep large data elsewhere and pass its key"
@@ -62,14 +62,14 @@ def data(what: str, value: object, high: int) -> bytes:
 def flag(what: str, value: object) -> bool:
     """`value` itself when it is True or False; raises InvalidValue otherwise."""
     if not isinstance(value, bool):
-        raise _kind(what, value, "True or False")
+        raise kind(what, value, "True or False")
     return value
 
 
 def one_of(what: str, value: object, *kinds: type) -> None:
     """Raise InvalidValue unless `value` is an instance of one of `kinds`."""
     if not isinstance(value, kinds):
-        raise _kind(what, value, _either(kinds))
+        raise kind(what, value, _either(kinds))
 
 
 def choice(what: str, value: object, *choices: str) -> None:
@@ -88,13 +88,13 @@ def name(what: str, value: object, rule: str) -> str:
 def mapping(what: str, value: object) -> None:
     """Raise InvalidValue unless `value` is a mapping."""
     if not isinstance(value, Mapping):
-        raise _kind(what, value, "a mapping")
+        raise kind(what, value, "a mapping")
 
 
 def many(what: str, values: Iterable[_T], *kinds: type) -> list[_T]:
     """What `values` holds, when it is a list or another iterable of `kinds`; raises InvalidValue otherwise."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise _kind(what, values, f"a list of {_either(kinds)}" if kinds else "a list")
+        raise kind(what, values, f"a list of {_either(kinds)}" if kinds else "a list")
     held = list(values)
     if kinds:
         for value in held:
@@ -114,7 +114,7 @@ def pairs(what: str, values: Iterable[tuple[_T, _U]]) -> list[tuple[_T, _U]]:
 def function(what: str, value: object) -> None:
     """Raise InvalidValue unless `value` can be called."""
     if not callable(value):
-        raise _kind(what, value, "a function")
+        raise kind(what, value, "a function")
 
 
 def awaited(what: str, value: object) -> None:
@@ -147,10 +147,11 @@ def shown(value: object) -> str:
 
 
 def _either(kinds: tuple[type, ...]) -> str:
-    return " or ".join(kind.__name__ for kind in kinds)
+    return " or ".join(each.__name__ for each in kinds)
 
 
-def _kind(what: str, value: object, wanted: str) -> InvalidValue:
+def kind(what: str, value: object, wanted: str) -> InvalidValue:
+    """The refusal of a value of another kind: what was given, and what to give instead."""
     finite = not isinstance(value, float) or math.isfinite(value)
     return InvalidValue(
         f"{what}={shown(value)} is {'a' if finite else 'no finite'} {type(value).__name__}: use {wanted}"

@@ -11,6 +11,8 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
+from . import bounds
+
 
 class Clock(Protocol):
     """Tells the current instant."""
@@ -39,6 +41,15 @@ class ManualClock:
     def advance(self, ms: int) -> None:
         """Move `ms` milliseconds; negative moves back, as wall clocks sometimes do."""
         self._now_ms += ms
+
+
+def clock_or(given: Clock | None) -> Clock:
+    """The clock `given`, or the machine's for None. Raises InvalidValue for what tells no time."""
+    if given is None:
+        return SystemClock()
+    if not callable(getattr(given, "now_ms", None)):
+        raise bounds.kind("clock", given, "an object with now_ms(), such as SystemClock()")
+    return given
 
 
 def utc(ms: int) -> datetime:

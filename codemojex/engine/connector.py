@@ -9,9 +9,11 @@ before any user command. Replies are raw RESP3 values: bytes, ints, lists, dicts
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from .addresses import place
+from . import bounds
+from .addresses import Place, place
 from .connections import Limits, run_id
 from .errors import EngineError, ScriptDefect, ServerError
 from .observing import Observe, observer
@@ -20,16 +22,25 @@ from .round_trips import Timed
 from .scripts import Script
 from .topology import Transport, open_transport
 
-__all__ = ["Arg", "Connector"]
+__all__ = ["Arg", "Connector", "Opened", "connector"]
 
 _TEACH = 3  # lessons per call: a server may forget its scripts, or hand its slots on, in between
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Where a connector leads to, and its time limit: enough to open the same way in another event loop."""
+
+    where: Place
+    timeout_s: float
 
 
 class Connector:
     """Fenced connections to the servers of one URL. Create it with `connect`, end it with `close`."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, opened: Opened | None = None) -> None:
         self._transport = transport
+        self.opened = opened
 
     @classmethod
     async def connect(
@@ -49,14 +60,20 @@ class Connector:
         hears of sockets and round trips (`connector.…`). Raises Unavailable (AccessDenied for a wrong user or
         password), VersionFence, or InvalidValue for another kind of URL.
         """
-        way = open_transport(place(url), Limits(timeout_s, max_connections, max_blocking, observer(observe)))
-        self = cls(Timed(way, observe) if observe else way)
+        where = place(url)
+        way = open_transport(where, Limits(timeout_s, max_connections, max_blocking, observer(observe)))
+        self = cls(Timed(way, observe) if observe else way, Opened(where, timeout_s))
         try:
             await self.execute("PING")
         except BaseException:
             await self.close()
             raise
         return self
+
+    @classmethod
+    def thin(cls, opened: Opened) -> Connector:
+        """A second way to the same servers, with one socket to each, for another event loop. It connects when used."""
+        return cls(open_transport(opened.where, Limits(opened.timeout_s, 1, 1)), opened)
 
     async def execute(self, *command: Arg) -> Any:  # a reply has no narrower type
         """Run one command and return its raw reply. Raises the engine's errors only.
@@ -147,6 +164,13 @@ class Connector:
     async def close(self) -> None:
         """Close every connection. Further calls fail."""
         await self._transport.close()
+
+
+def connector(what: str, given: object) -> Connector:
+    """`given` itself when it is a connector; raises InvalidValue otherwise."""
+    if not isinstance(given, Connector):
+        raise bounds.kind(what, given, "a Connector, as `await Connector.connect(url)` gives it")
+    return given
 
 
 def _unknown(reply: object) -> bool:

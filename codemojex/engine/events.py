@@ -20,7 +20,7 @@ import msgspec
 import redis.exceptions as faults
 
 from . import bounds, ids, keyspace
-from .connector import Connector
+from .connector import Connector, connector
 from .errors import ConnectionFault, InvalidName, ServerError, UnknownOutcome
 from .waiting import reconnect_s
 
@@ -84,7 +84,7 @@ class Subscription:
     """
 
     def __init__(self, bus: Connector, queue: str) -> None:
-        self._bus = bus
+        self._bus = connector("bus", bus)
         self._channel = keyspace.of(queue).events()
         self._client: Any = None  # the library's PubSub, which has no types
         self._closed = False

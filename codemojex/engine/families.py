@@ -70,6 +70,9 @@ QUEUE = (
     Family("done:<dedup key>", "string", "the id of the key's job, which we completed", "the key's window", ours=True),
     Family("metrics:completed", "hash", "field `count`", _SETTING),
     Family("metrics:failed", "hash", "field `count`", _SETTING),
+    Family(
+        "metrics:blocked", "hash", "field `count`: times that a handler blocked its event loop", _SETTING, ours=True
+    ),
     Family("metrics:completed:data", "list", "reserved, never written"),
     Family("metrics:failed:data", "list", "reserved, never written"),
     Family("repeat", "zset", "repeated jobs by name; score: the next slot, ms", "until cancelled"),

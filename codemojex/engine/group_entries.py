@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from . import bounds, keyspace
-from .connector import Connector
+from .connector import Connector, connector
 from .errors import EngineError, ServerError
 from .records import Record, record
 from .scripts import ENGINE
@@ -43,7 +43,7 @@ class Entries:
     def __init__(self, bus: Connector, queue: str, stream: str, group: str, consumer: str, *, batch: int) -> None:
         self.key = keyspace.of(queue).stream(stream)
         self._quarantine_key = keyspace.of(queue).quarantine(stream)
-        self._bus = bus
+        self._bus = connector("bus", bus)
         self._group = group
         self._consumer = consumer
         self._batch = batch

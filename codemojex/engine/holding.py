@@ -20,10 +20,11 @@ from .effects import EffectBody
 from .error_text import CANCELLED, describe, plain
 from .errors import ConnectionFault, ServerError, WorkCancelled
 from .jobs import Job
+from .lease_guard import REMEDY, Blocked, Grip
 from .middleware import Work
 from .observing import Observe
 from .outcome import Complete, Discard, GiveBack, Outcome, Retry
-from .waiting import interrupted
+from .waiting import detach, interrupted
 
 Finish = Callable[[str, str, Outcome], None]
 
@@ -36,6 +37,7 @@ class _Held:
     task: asyncio.Task[None] | None = None
     lost: bool = False
     cancel: cancel.CancelToken = field(default_factory=cancel.CancelToken)
+    since: float | None = None  # when the handler was called
 
     @property
     def key(self) -> tuple[str, str]:
@@ -54,6 +56,7 @@ class Hands:
         queue: str,
         work: Work,
         *,
+        handler: str,
         lease_ms: int,
         effects: Sequence[EffectBody],
         observe: Observe,
@@ -61,6 +64,7 @@ class Hands:
         changed: asyncio.Event,
     ) -> None:
         self._bus = bus
+        self._handler = handler
         self._queue = queue
         self._work = work
         self._lease_ms = lease_ms
@@ -72,6 +76,7 @@ class Hands:
         self._tasks: set[asyncio.Task[None]] = set()  # those of an abandoned handler too
         self._broken = asyncio.Event()
         self._fault: BaseException | None = None
+        self._told_blocked = 0.0  # when the guard last said that the loop was blocked
 
     def __len__(self) -> int:
         return len(self._held)
@@ -112,15 +117,38 @@ class Hands:
     def abandon(self) -> None:
         """Give back what handlers do not let go: nothing renews it, and what they still answer goes nowhere."""
         for entry in list(self._held.values()):
-            self._observe("worker.abandoned", {"queue": self._queue, "job": entry.job.id})
+            self._tell_abandoned(entry)
             self._end(entry, _interrupted(entry))
+            if entry.task:
+                detach(entry.task)
 
     async def drop(self, within_s: float) -> None:
         """Cancel every task and wait for their ends, for so long at most; nothing is given back."""
         for task in self._tasks:
             task.cancel("the worker was cancelled")
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=within_s)
+        if not self._tasks:
+            return
+        _, late = await asyncio.wait(self._tasks, timeout=within_s)
+        for entry in self._held.values():
+            if entry.task in late:
+                self._tell_abandoned(entry)
+        for task in late:
+            detach(task)
+
+    def grips(self) -> list[Grip]:
+        """What is held, for the guard's thread."""
+        return [
+            Grip(entry.job.id, entry.job.token, entry.job.stalled, entry.job.timeout_ms, entry.task, entry.since)
+            for entry in list(self._held.values())
+            if not entry.lost
+        ]
+
+    def blocked(self, what: Blocked) -> None:
+        """The loop turns again after it was blocked for so long that the guard had to renew leases."""
+        self._told_blocked = time.monotonic()
+        late_ms = int((self._told_blocked - what.since) * 1000)
+        blame = {"jobs": list(what.jobs), "handler": what.handler, "where": what.where, "remedy": REMEDY}
+        self._observe("worker.loop_blocked", {"queue": self._queue, "late_ms": late_ms, **blame})
 
     async def watch(self) -> None:
         """Wait until cancelled; raise what ended a task that was not its handler's failure, such as an observer's."""
@@ -135,7 +163,7 @@ class Hands:
             before = time.monotonic()
             await asyncio.sleep(period_s)
             late_ms = int((time.monotonic() - before - period_s) * 1000)
-            if late_ms > self._lease_ms / 6:
+            if late_ms > self._lease_ms / 6 and self._told_blocked < before:
                 self._observe("worker.loop_blocked", {"queue": self._queue, "late_ms": late_ms})
             held = list(self._held)
             if not held:
@@ -162,6 +190,9 @@ class Hands:
 
     async def _handle(self, entries: list[_Held]) -> None:
         jobs = [entry.job for entry in entries]
+        now = time.monotonic()
+        for entry in entries:
+            entry.since = now
         outcomes: Sequence[Outcome]
         cancel.hold({entry.key: entry.cancel for entry in entries})
         try:
@@ -230,6 +261,10 @@ class Hands:
         entry.lost = True
         self._observe("worker.lease_lost", {"queue": self._queue, "job": entry.job.id})
         self._interrupt(entry, "the lease was lost: another worker has the job")
+
+    def _tell_abandoned(self, entry: _Held) -> None:
+        data: dict[str, object] = {"queue": self._queue, "job": entry.job.id, "handler": self._handler}
+        self._observe("worker.abandoned", data)
 
     def _cancel(self, entry: _Held, reason: str) -> None:
         if entry.cancel.check() is None:

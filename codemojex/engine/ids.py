@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NewType
 
 from . import bounds
-from .clock import Clock, SystemClock
+from .clock import Clock, clock_or
 from .errors import InvalidId
 
 BrandedId = NewType("BrandedId", str)
@@ -171,7 +171,7 @@ class Minter:
 
     def __init__(self, node: int, clock: Clock | None = None) -> None:
         self.node = bounds.integer("node", node, 0, MAX_NODE)
-        self._clock = clock or SystemClock()
+        self._clock = clock_or(clock)
         self._cell = 0
 
     def mint(self, namespace: str) -> BrandedId:

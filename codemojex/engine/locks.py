@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from . import bounds, ids, keyspace
 from .claims import MAX_LEASE_MS, check_lease
-from .connector import Connector
+from .connector import Connector, connector
 from .errors import ConnectionFault, InvalidValue, ServerError
 from .scripts import ENGINE
 from .waiting import wait
@@ -47,7 +47,7 @@ class LockPlane:
 
     def __init__(self, bus: Connector, queue: str, lease_ms: int = 30_000) -> None:
         check_lease(lease_ms)
-        self._bus = bus
+        self._bus = connector("bus", bus)
         self._queue = keyspace.of(queue).queue
         self._lease_ms = lease_ms
         self._held: dict[str, str] = {}

@@ -27,6 +27,7 @@ class Counts:
     """A snapshot. `pending` counts flat and lane jobs; ages are None when nothing waits.
 
     `outbox`: ends of children that parents in other queues have not heard of; `parents`: jobs that wait for children.
+    `blocked`: how often a handler blocked its event loop for so long that another thread had to renew its lease.
     """
 
     pending: int
@@ -48,6 +49,7 @@ class Counts:
     outbox: int = 0
     parents: int = 0
     oldest_parent_age_ms: int | None = None
+    blocked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,7 @@ async def _count(bus: Connector, queue: str) -> tuple[Counts, list[LaneDepth]]:
         untold,
         parents,
         since,
+        blocked,
     ) = await bus.run(script, keys)
     backlogs = zip(known, await _backlogs(bus, queue, known[:MAX_LANES]), strict=False)
     waiting = [LaneDepth(lane, depth, _age_ms(now, oldest)) for lane, (depth, oldest) in backlogs if depth]
@@ -199,6 +202,7 @@ async def _count(bus: Connector, queue: str) -> tuple[Counts, list[LaneDepth]]:
         outbox=untold,
         parents=parents,
         oldest_parent_age_ms=max(0, now - int(float(since))) if since else None,
+        blocked=blocked,
     )
     return counted, waiting
 

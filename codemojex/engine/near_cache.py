@@ -19,7 +19,7 @@ from . import bounds, ids, keyspace
 from .cache_table import Table
 from .cache_types import Applied, CacheOptions, Codec, Loaded, Loader, Read, Stats, Superseded
 from .circuit import Circuit
-from .connector import Connector
+from .connector import Connector, connector
 from .errors import EngineError, InvalidName, InvalidValue, Unavailable
 from .observing import Observe, observer
 
@@ -73,7 +73,7 @@ class NearCache:
     """
 
     def __init__(self, bus: Connector, *, observe: Observe | None = None) -> None:
-        self._bus = bus
+        self._bus = connector("bus", bus)
         self._observe = observer(observe)
         self._circuit = Circuit()
         self._tables: dict[str, Table[Any]] = {}

@@ -15,7 +15,7 @@ from types import TracebackType
 
 from . import bounds
 from .clock import Clock
-from .connector import Connector
+from .connector import Connector, connector
 from .errors import EngineError, LeaseLost, OutOfNodes
 from .ids import SCRIPT_NODES, BrandedId, Minter
 from .keyspace import NODES_KEY
@@ -44,7 +44,7 @@ class NodeLease:
     ) -> None:
         bounds.integer("lease_ms", lease_ms, 30, _LONGEST_MS)
         bounds.integer("rest_ms", rest_ms, 0, _LONGEST_MS)
-        self._bus = bus
+        self._bus = connector("bus", bus)
         self._lease_ms = lease_ms
         self._rest_ms = rest_ms
         self._key = bounds.text("key", key, 1)

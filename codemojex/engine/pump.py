@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from . import bounds, keyspace, lanes, outbox, recovery, repeat, schedule
-from .connector import Connector
+from .connector import Connector, connector
 from .errors import ConnectionFault, ServerError
 from .observing import Observe, observer
 from .waiting import reconnect_s, wait
@@ -35,7 +35,7 @@ class Pump:
         max_stalled: int = 3,
         observe: Observe | None = None,
     ) -> None:
-        self._bus = bus
+        self._bus = connector("bus", bus)
         self._queue = keyspace.of(queue).queue
         self._beat_ms = bounds.integer("beat_ms", beat_ms, 1, _LONGEST_BEAT_MS)
         self._beat_s = self._rest_s = self._beat_ms / 1000

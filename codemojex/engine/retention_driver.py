@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import admin, bounds, keyspace, retention
-from .clock import Clock, SystemClock
-from .connector import Connector
+from .clock import Clock, clock_or
+from .connector import Connector, connector
 from .errors import EngineError, InvalidValue
 from .observing import Observe, observer
 from .retention import MaxLen, MinId, Trimmed
@@ -89,9 +89,9 @@ class RetentionDriver:
         given = bounds.many("policies", policies, RetentionPolicy, DeadLetters)
         if len(given) > MAX_POLICIES:
             raise InvalidValue(f"{len(given)} policies are too many: use at most {MAX_POLICIES}")
-        self._bus = bus
+        self._bus = connector("bus", bus)
         self._policies = given
-        self._clock = clock or SystemClock()
+        self._clock = clock_or(clock)
         self._tick_s = tick_ms / 1000
         self._observe = observer(observe)
         self._stop = asyncio.Event()

@@ -58,6 +58,10 @@ class Settler:
         """Whether there is something to send after a pause."""
         return bool(self._held)
 
+    def unsent(self) -> list[tuple[str, str]]:
+        """The jobs, with their tokens, that are finished and that the server has not heard of."""
+        return [(item.job_id, item.token) for item in [*self._finished, *self._held]]
+
     def add(self, job_id: str, token: str, outcome: Outcome) -> None:
         """An attempt ended so."""
         self._finished.append(Settlement(job_id, token, outcome))

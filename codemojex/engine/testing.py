@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from . import bounds, keyspace, metrics, outbox, registry, schedule
 from .connections import Command
-from .connector import Connector
+from .connector import Connector, connector
 from .errors import Unavailable, UnknownOutcome
 from .topology import Transport
 
@@ -114,7 +114,8 @@ class FaultyConnector(Connector):
         for name, share in (("refuse", refuse), ("lose", lose)):
             bounds.number(name, share, 0, 1)
         bounds.integer("seed", seed, -_MAX_SEED, _MAX_SEED)
-        super().__init__(_Faulty(bus._transport, self))
+        connector("bus", bus)
+        super().__init__(_Faulty(bus._transport, self), bus.opened)
         self.refuse, self.lose = refuse, lose
         self.refused = self.lost = 0
         self._chance = random.Random(seed)

@@ -29,6 +29,16 @@ def interrupted() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+def detach(task: asyncio.Task[None]) -> None:
+    """Let the program end without `task`, which was cancelled and does not end.
+
+    `asyncio.run` waits at its end for every task that the loop knows; from now on this one is not among them.
+    """
+    if not task.done():
+        asyncio.tasks._unregister_task(task)  # pyright: ignore[reportPrivateUsage]
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # it was told already, with job and handler
+
+
 def reconnect_s(failures: int) -> float:
     """Seconds to wait after the `failures`-th failure in a row: 50 ms at least, doubling to two seconds, jittered."""
     return 0.05 + _RECONNECT.delay_ms(failures, random.random()) / 1000

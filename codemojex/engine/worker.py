@@ -8,20 +8,24 @@ the loop no answer for a while is found anew, over new sockets. The worker does 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
-from . import bounds, keyspace
+from . import bounds, calling, keyspace, lease_guard
 from .backoff import Backoff, Exponential, Fixed
+from .calling import Call
 from .claims import MAX_CLAIM, MAX_LEASE_MS
-from .connector import Connector
+from .connector import Connector, connector
 from .effects import EffectBody
 from .error_text import describe
 from .errors import ConnectionFault, InvalidValue, ScriptDefect, ServerError, VersionFence
 from .holding import Hands
 from .jobs import Job
-from .middleware import Middleware, wrap
+from .lease_guard import Grip, Ward
+from .middleware import Middleware, Work, wrap
 from .observing import Observe, observer
 from .outcome import Outcome
 from .pump import Pump
@@ -43,8 +47,9 @@ _RANGES = {
     "silent_ms": (50, MAX_LEASE_MS),
 }
 _SPARE_S = 1.0  # beyond the grace, for the last settlements
-Handler = Callable[[Job], Awaitable[Outcome | None]]
-BatchHandler = Callable[[list[Job]], Awaitable[Sequence[Outcome | None]]]
+Handler = Callable[[Job], Awaitable[Outcome | None] | Outcome | None]
+Answers = Sequence[Outcome | None]
+BatchHandler = Callable[[list[Job]], Awaitable[Answers] | Answers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,8 @@ class WorkerOptions:
     tried `max_attempts` times, `backoff` apart, unless its row says otherwise; an idle worker looks again
     after `beat_ms` at the latest; one whose claims get no answer for `silent_ms` drops its sockets and finds the server
     anew. With `pump` it promotes and recovers as well; with `publish` it tells listeners what became of each job; with
-    `hear_cancels` it listens for requests to cancel (otherwise it sees them when it renews the lease).
+    `hear_cancels` it listens for requests to cancel (otherwise it sees them when it renews the lease). A handler that
+    is a plain function `runs_in` a thread, or in a process of its own.
     """
 
     concurrency: int = 16
@@ -71,6 +77,7 @@ class WorkerOptions:
     pump: bool = True
     publish: bool = False
     hear_cancels: bool = False
+    runs_in: calling.Place = "thread"
 
     def __post_init__(self) -> None:
         for name, (low, high) in _RANGES.items():
@@ -78,6 +85,7 @@ class WorkerOptions:
         bounds.one_of("worker option backoff", self.backoff, Fixed, Exponential)
         for name in ("pump", "publish", "hear_cancels"):
             bounds.flag(f"worker option {name}", getattr(self, name))
+        bounds.choice("worker option runs_in", self.runs_in, "thread", "process")
 
 
 class Worker:
@@ -89,7 +97,7 @@ class Worker:
         queue: str,
         handler: Handler | None = None,
         *,
-        batch_handler: BatchHandler | None = None,
+        batch_handler: BatchHandler | Call | None = None,
         shaper: Shaper | None = None,
         options: WorkerOptions | None = None,
         effects: Sequence[EffectBody] = (),
@@ -98,23 +106,22 @@ class Worker:
     ) -> None:
         """Give either `handler`, called per job, or `batch_handler`, called with all jobs of one claim.
 
-        A handler returns an outcome, None meaning `Complete()`; whatever it raises is a failure of its jobs.
+        A handler returns an outcome, None meaning `Complete()`; whatever it raises is a failure of its jobs. It is an
+        async function, or a plain one that runs in a thread (see `calling`).
         `effects` are the bodies that outcomes may name. `observe(event, data)` hears claims, settlements and faults.
         `middleware` surrounds every call of the handler, the first outermost. With `shaper` the jobs of several claims
         wait under their leases until it says that they make a batch, and one batch is worked at a time.
         """
         if (handler is None) == (batch_handler is None):
             raise InvalidValue("a worker takes either handler or batch_handler")
-        if handler is not None:
-            bounds.awaited("handler", handler)
-        else:
-            bounds.awaited("batch_handler", batch_handler)
+        self._bus = connector("bus", bus)
         if shaper is not None:
             bounds.one_of("shaper", shaper, Shaper)
         options = WorkerOptions() if options is None else options
         bounds.one_of("options", options, WorkerOptions)
         bodies = bounds.many("effects", effects, EffectBody)
-        self._bus = bus
+        what, given = ("handler", handler) if handler is not None else ("batch_handler", batch_handler)
+        self._call = given if isinstance(given, Call) else Call(what, given, options.runs_in, options.concurrency)
         self._queue = queue
         self._options = options
         self._observe = observer(observe)
@@ -128,11 +135,13 @@ class Worker:
         policy = Policy(self._options.max_attempts, self._options.backoff)
         publish = self._options.publish
         self._settler = Settler(bus, queue, policy, bodies, self._observe, publish=publish)
-        work = wrap(batch_handler or _one_by_one(handler), middleware)
+        self._call.serve(queue, self._observe, self._changed.set)
+        work = wrap(self._call if handler is None else _one_by_one(self._call), middleware)
         self._hands = Hands(
             bus,
             queue,
             work,
+            handler=self._call.name,
             lease_ms=self._options.lease_ms,
             effects=bodies,
             observe=self._observe,
@@ -154,6 +163,12 @@ class Worker:
         """
         began = time.monotonic()
         self._observe("worker.started", {"queue": self._queue, "concurrency": self._options.concurrency})
+        with self._guarded():
+            await self._run()
+        uptime_ms = int((time.monotonic() - began) * 1000)
+        self._observe("worker.stopped", {"queue": self._queue, "uptime_ms": uptime_ms})
+
+    async def _run(self) -> None:
         pump = Pump(self._bus, self._queue, max_stalled=self._options.max_stalled, observe=self._observe)
         async with asyncio.TaskGroup() as tasks:
             hands = self._hands
@@ -170,8 +185,26 @@ class Worker:
                 raise
             for task in background:
                 task.cancel()
-        uptime_ms = int((time.monotonic() - began) * 1000)
-        self._observe("worker.stopped", {"queue": self._queue, "uptime_ms": uptime_ms})
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Generator[None]:
+        """The guard looks after the leases inside; the handler's threads and processes end with it."""
+        look = None
+        if opened := self._bus.opened:
+            loop, thread = asyncio.get_running_loop(), threading.get_ident()
+            name, lease_ms = self._call.name, self._options.lease_ms
+            ward = Ward(opened, self._queue, name, lease_ms, self._grips, self._hands.blocked, loop, thread)
+            look = lease_guard.guard.enter(ward)
+        try:
+            yield
+        finally:
+            if look:
+                lease_guard.guard.leave(look)
+            self._call.close()
+
+    def _grips(self) -> list[Grip]:
+        unsent = [Grip(job_id, token, 0, None, None, None, finished=True) for job_id, token in self._settler.unsent()]
+        return self._hands.grips() + unsent
 
     async def _work(self) -> None:
         faults = 0
@@ -237,10 +270,10 @@ class Worker:
 
     def _free(self) -> int:
         """How many jobs to claim: none while a batch is being worked."""
-        held = len(self._hands)
+        held = len(self._hands) + self._call.left
         if self._shaper is not None and held > self._hands.waiting:
             return 0
-        return min(self._options.concurrency - held, MAX_CLAIM)
+        return min(max(0, self._options.concurrency - held), MAX_CLAIM)
 
     async def _start_anew(self) -> None:
         self._observe("worker.rebuilt", {"queue": self._queue, "silent_ms": self._options.silent_ms})
@@ -287,9 +320,8 @@ class Worker:
             await wait(self._changed, max(0.0, deadline - time.monotonic()))
 
 
-def _one_by_one(handler: Handler | None) -> BatchHandler:
-    async def handle(jobs: list[Job]) -> Sequence[Outcome | None]:
-        assert handler is not None
-        return [await handler(jobs[0])]
+def _one_by_one(call: Call) -> Work:
+    async def handle(jobs: list[Job]) -> Answers:
+        return [await call(jobs[0])]
 
     return handle

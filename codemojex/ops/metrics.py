@@ -66,6 +66,12 @@ FAMILIES = (
     _Family("emq_jobs", "Jobs by where they are.", _states, "state"),
     _Family("emq_jobs_completed_total", "Jobs completed.", lambda s: [("", s.counts.completed)], total=True),
     _Family("emq_jobs_failed_total", "Jobs that became dead letters.", lambda s: [("", s.counts.failed)], total=True),
+    _Family(
+        "emq_loop_blocked_total",
+        "Times that a handler blocked its event loop past a part of its lease.",
+        lambda s: [("", s.counts.blocked)],
+        total=True,
+    ),
     _Family("emq_oldest_job_age_seconds", "Age of the oldest waiting job.", lambda s: _s(s.counts.oldest_age_ms or 0)),
     _Family("emq_lanes", "Lanes by condition.", _lanes, "state"),
     _Family(

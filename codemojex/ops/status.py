@@ -39,7 +39,7 @@ def show(queues: Sequence[QueueStatus], stream: TextIO, *, width: int | None = N
     table = Table(title="Queues", title_justify="left", header_style="bold")
     for heading in ("queue", "holds"):
         table.add_column(heading)
-    for heading in ("waiting", "oldest", "lanes", "running", "due later", "dead", "done", "failed"):
+    for heading in ("waiting", "oldest", "lanes", "running", "due later", "dead", "done", "failed", "blocked"):
         table.add_column(heading, justify="right")
     for queue in queues:
         now = queue.counts
@@ -55,6 +55,7 @@ def show(queues: Sequence[QueueStatus], stream: TextIO, *, width: int | None = N
             *(f"{number:,}" for number in (now.active, now.scheduled)),
             Text(f"{now.dead:,}", style="red" if now.dead else ""),
             *(f"{number:,}" for number in (now.completed, now.failed)),
+            Text(f"{now.blocked:,}", style="yellow" if now.blocked else ""),
         )
     Console(file=stream, width=width or (None if stream.isatty() else _UNCUT)).print(table)
 

@@ -56,7 +56,7 @@ LAYERS = {
 
 # Inside the engine a module imports from lines above its own, or from its own line.
 ENGINE_LINES = (
-    "clock ids bounds errors error_text backoff circuit lru recurrence observing",
+    "clock ids bounds errors error_text backoff circuit lru recurrence observing threads processes calling",
     "keyspace families records waiting frames cache_types",
     "scripts addresses routes translation pools connections routing topology round_trips connector",
     "outcome effects retention nodes registry second_layer coherence",
@@ -64,7 +64,7 @@ ENGINE_LINES = (
     "lanes limits locks streams group_entries groups events cancel rows cache_memory cache_loads cache_table repeat "
     "middleware telemetry tracing",
     "settlement schedule recovery outbox flows admin metrics",
-    "pump shaping settling holding retention_driver",
+    "pump shaping settling lease_guard holding retention_driver",
     "worker batches tasks near_cache archive audit",
     "conformance testing export reference",
 )

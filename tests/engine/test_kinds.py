@@ -11,14 +11,15 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from codemojex.engine import addresses, ids, jobs, keyspace, near_cache, repeat, settlement, streams
+from codemojex.engine import addresses, events, ids, jobs, keyspace, near_cache, repeat, settlement, streams
 from codemojex.engine.backoff import Exponential, Fixed
 from codemojex.engine.batches import BatchOptions, BatchWorker
 from codemojex.engine.cache_types import CacheOptions
+from codemojex.engine.connector import Connector
 from codemojex.engine.effects import Effect, EffectBody
 from codemojex.engine.errors import EngineError, InvalidInput, InvalidValue
 from codemojex.engine.flows import Flow
@@ -56,7 +57,9 @@ NO_FLOAT: tuple[Any, ...] = (True, math.nan, math.inf, -math.inf, "5")
 NO_STR: tuple[Any, ...] = (LONE, 5, b"text", True)
 NO_BYTES: tuple[Any, ...] = ("text", 5, bytearray(b"x"), memoryview(b"x"))
 NO_LIST: tuple[Any, ...] = (5, True, "text", b"text", [5], [None])
-NO_HANDLER: tuple[Any, ...] = (5, "x", unawaited, lambda given: given)  # type: ignore[misc]
+NO_HANDLER: tuple[Any, ...] = (5, "x")  # a plain function is one: it runs in a thread
+NO_BUS: tuple[Any, ...] = (None, 5, "valkey://somewhere", unawaited, Connector)
+BUS = Connector(cast("Any", None))  # leads nowhere
 
 # A good value of every parameter that has no default, by its name.
 GOOD: dict[str, Any] = {
@@ -85,6 +88,7 @@ KINDS: dict[str, tuple[object, ...]] = {
     "Handler": NO_HANDLER,
     "BatchHandler": NO_HANDLER,
     "Loader[T]": (0, "x"),
+    "Clock": (0, 5, "x", unawaited, 1.5),
     "Shaper": (0, "x"),
     **dict.fromkeys(("WorkerOptions", "BatchOptions", "GroupOptions", "CacheOptions", "Policy"), (0, False, {}, "x")),
     "Sequence[Arg]": (5, True, "text", b"text", [None], [{}]),
@@ -146,12 +150,39 @@ def test_whatever_is_made_refuses_values_of_another_kind() -> None:
         call
         for made in MADE
         for call in attempts(
-            made, {"bus": None, "handler": answering} if made in (Worker, BatchWorker) else {"bus": None}
+            made, {"bus": BUS, "handler": answering} if made in (Worker, BatchWorker) else {"bus": BUS}
         )
     ]
     assert len(calls) > 300
     wrong = accepted(iter(calls))
     assert not wrong, "\n".join(wrong)
+
+
+def test_whatever_is_made_with_a_bus_takes_a_connector_only() -> None:
+    made = [each for each in (*MADE, events.subscribe) if "bus" in inspect.signature(each).parameters]
+    assert {Worker, BatchWorker, Pump, NodeLease, RetentionDriver, GroupReader, NearCache, LockPlane} <= {*made}
+    for each in made:
+        needed = inspect.signature(each).parameters.values()
+        good = {p.name: GOOD[p.name] for p in needed if p.default is p.empty and p.name in GOOD}
+        if each is Worker:
+            good["handler"] = answering
+        for bad in NO_BUS:
+            with pytest.raises(InvalidValue, match="Connector"):
+                each(**{**good, "bus": bad})
+
+
+async def test_an_admission_says_what_is_wrong_with_its_bus() -> None:
+    for bad in NO_BUS:
+        with pytest.raises(InvalidValue, match="Connector"):
+            await jobs.enqueue(bad, "q", UNKNOWN, b"")
+
+
+@pytest.mark.parametrize("handler", [unawaited, partial(unawaited)])
+def test_what_must_be_awaited_is_no_plain_function(handler: Any) -> None:
+    with pytest.raises(InvalidValue, match="async"):
+        GroupReader(BUS, "q", "s", "g", "c", handler)
+    with pytest.raises(InvalidValue, match="async"):
+        Worker(BUS, "q", answering, middleware=[handler])  # type: ignore[arg-type]
 
 
 async def test_every_verb_refuses_values_of_another_kind_and_changes_nothing(bench: Bench) -> None:
@@ -276,8 +307,8 @@ async def test_a_bound_of_a_read_is_a_stream_id(bench: Bench, start: str) -> Non
     [
         lambda: Dedup("k", 5, "never"),  # type: ignore[arg-type]
         lambda: keyspace.of("q").stream("cell"),
-        lambda: GroupReader(None, "q", "s", "", "c", None),  # type: ignore[arg-type]
-        lambda: GroupReader(None, "q", "s", "g", "a b", None),  # type: ignore[arg-type]
+        lambda: GroupReader(BUS, "q", "s", "", "c", None),  # type: ignore[arg-type]
+        lambda: GroupReader(BUS, "q", "s", "g", "a b", None),  # type: ignore[arg-type]
         lambda: WorkerOptions(lease_ms=2 * 86_400_000),
         lambda: WorkerOptions(backoff=None),  # type: ignore[arg-type]
         lambda: WorkerOptions(silent_ms=1),
@@ -288,7 +319,7 @@ async def test_a_bound_of_a_read_is_a_stream_id(bench: Bench, start: str) -> Non
         lambda: Flow(NewJob(UNKNOWN, b""), [NewJob(UNKNOWN, b"")]),  # type: ignore[list-item]
         *(partial(Effect, "note", keys=keys) for keys in NO_KEYS),
         *(partial(Effect, "note", args=args) for args in NO_ARGS),
-        lambda: RetentionDriver(None, [None]),  # type: ignore[arg-type,list-item]
+        lambda: RetentionDriver(BUS, [None]),  # type: ignore[arg-type,list-item]
         lambda: addresses.place("valkey://user:secret@host:notaport"),
         lambda: addresses.place("valkey://host:99999"),
     ],

@@ -37,6 +37,7 @@ async def test_an_obliteration_in_small_steps_leaves_nothing_wherever_a_lane_sta
         if place == "gactive":
             await bench.raw("HSET", "gactive", lane(number), 1)
     await bench.raw("HSET", "meta", "paused", 1)
+    await bench.raw("HSET", "metrics:blocked", "count", 1)
     calls = 1
     while await bench.run("obliterate", 0, budget):
         calls += 1

@@ -35,13 +35,14 @@ async def test_gauges_without_and_with_each_kind_of_limit(bench: Bench) -> None:
 
 async def test_everything_is_counted_where_it_stands(bench: Bench) -> None:
     now, *rest = await bench.run("counts")
-    assert rest == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, b"", b"", 0, 0, 0, b""]
+    assert rest == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, b"", b"", 0, 0, 0, b"", 0]
     for n, (key, score) in enumerate(
         [("pending", 0), ("active", now - 7), ("schedule", 9), ("dead", 0), ("resting", 9), ("parents", now - 5)], 1
     ):
         await bench.raw("ZADD", key, *(part for i in range(n) for part in (score + i, f"{key}{i}")))
     await bench.raw("HSET", "metrics:completed", "count", 11)
     await bench.raw("HSET", "metrics:failed", "count", 12)
+    await bench.raw("HSET", "metrics:blocked", "count", 13)
     await bench.raw("RPUSH", "ring", *range(7))
     await bench.raw("SADD", "paused", *range(8))
     await bench.raw("HSET", "gactive", *range(18))
@@ -50,6 +51,7 @@ async def test_everything_is_counted_where_it_stands(bench: Bench) -> None:
     _, *rest = await bench.run("counts")
     assert rest[:10] == [1, 2, 3, 4, 11, 12, 7, 8, 5, 9]
     assert (rest[10], float(rest[11]) - now, rest[12:15], float(rest[15]) - now) == (b"pending0", -7, [1, 10, 6], -5)
+    assert rest[16] == 13
 
 
 async def test_a_lane_is_explained_by_everything_that_decides_about_it(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -10,15 +11,17 @@ import pytest
 
 from codemojex.engine import metrics
 from codemojex.engine.backoff import Fixed
+from codemojex.engine.batches import Partition
 from codemojex.engine.effects import Effect, EffectBody
 from codemojex.engine.errors import InvalidName, InvalidValue
 from codemojex.engine.jobs import Duplicate, Enqueued, Job, Scheduled
-from codemojex.engine.outcome import Complete, Outcome, Retry
-from codemojex.engine.tasks import task
+from codemojex.engine.outcome import Complete, Discard, Outcome, Retry
+from codemojex.engine.tasks import batch_task, task
 from codemojex.engine.testing import run_until_idle
 from codemojex.engine.worker import WorkerOptions
 
 from .bench import Bench, lane
+from .handlers_elsewhere import coroutine
 
 COUNT = EffectBody("count", "return redis.call('INCR', KEYS[1])")
 
@@ -66,8 +69,45 @@ async def test_its_worker_works_the_jobs_that_it_admits(bench: Bench) -> None:
     await bench.sound()
 
 
-def _plain(job: Job) -> None:
-    del job
+async def test_a_plain_function_is_a_task_alike(bench: Bench) -> None:
+    threads: list[bool] = []
+
+    @task(bench.queue)
+    def note(job: Job) -> Outcome:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return Complete() if job.payload else Retry("nothing to note")
+
+    job = Job("JOB00000000001", b"", "1", None, 0, 0, "mail", 0)
+    assert note(job) == Retry("nothing to note"), "a call is a call"
+    await note.enqueue(bench.bus, bench.id(), b"x")
+    await run_until_idle(bench.bus, bench.queue, note.worker(bench.bus))
+    assert threads == [False, True]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+async def test_a_function_of_a_batch_is_a_task_alike_and_answers_per_member(bench: Bench, plain: bool) -> None:
+    parts: list[Partition] = []
+    sizes: list[int] = []
+
+    def answers(jobs: list[Job]) -> dict[str, Outcome | None]:
+        sizes.append(len(jobs))
+        good = {job.id: None for job in jobs if job.payload == b"good"}
+        return {**good, **{job.id: Discard("no") for job in jobs if job.payload == b"bad"}}
+
+    async def later(jobs: list[Job]) -> dict[str, Outcome | None]:
+        return answers(jobs)
+
+    decorate = batch_task(bench.queue, min_size=3, max_size=3, timeout_ms=60_000, max_attempts=1)
+    work = decorate(answers) if plain else decorate(later)
+    assert (work.queue, work.options.min_size) == (bench.queue, 3)
+    ids = [bench.id() for _ in range(3)]
+    for job_id, payload in zip(ids, (b"good", b"bad", b"forgotten"), strict=True):
+        assert await work.enqueue(bench.bus, job_id, payload) == Enqueued()
+    await run_until_idle(bench.bus, bench.queue, work.worker(bench.bus, on_settled=parts.append))
+    assert sizes == [3]
+    assert parts == [Partition(completed=(ids[0],), dead=(ids[1], ids[2]))]
+    assert (await bench.row(ids[2]))["last_error"] == "missing verdict"
+    await bench.sound()
 
 
 @pytest.mark.parametrize(
@@ -77,7 +117,12 @@ def _plain(job: Job) -> None:
         (lambda: task("mail", concurrency=0), InvalidValue),
         (lambda: task("mail", grace_ms=-1), InvalidValue),
         (lambda: cast(Any, task)("mail", speed=1), TypeError),
-        (lambda: task("mail")(_plain), InvalidValue),  # pyright: ignore[reportArgumentType]
+        (lambda: task("mail", runs_in="nowhere"), InvalidValue),  # pyright: ignore[reportArgumentType]
+        (lambda: task("mail", runs_in="process")(coroutine), InvalidValue),
+        (lambda: cast(Any, task("mail"))(5), InvalidValue),
+        (lambda: batch_task("a b"), InvalidName),
+        (lambda: batch_task("mail", min_size=0), InvalidValue),
+        (lambda: cast(Any, batch_task("mail"))(None), InvalidValue),
     ],
 )
 def test_what_cannot_be_a_task_is_refused_where_it_is_written(

@@ -256,7 +256,9 @@ async def test_a_handler_that_does_not_let_go_is_left_behind_and_its_late_result
     async with asyncio.timeout(DEADLINE_S):
         async with working(bench, handle, WorkerOptions(grace_ms=10, unwind_ms=30), observe=ear):
             await started.wait()
-        assert ear.of("worker.abandoned") == [{"queue": bench.queue, "job": job_id}]
+        (told,) = ear.of("worker.abandoned")
+        assert (told["queue"], told["job"]) == (bench.queue, job_id)
+        assert str(told["handler"]).endswith("left_behind_and_its_late_result_changes_nothing.<locals>.handle")
         row = await bench.row(job_id)
         assert (row["state"], row.get("failures"), row.get("stalled")) == ("pending", None, None)
         release.set()
@@ -319,6 +321,7 @@ def test_an_end_of_the_program_passes_through_and_is_no_failure(kind: type[BaseE
             cast("Connector", None),
             "q",
             work,
+            handler="work",
             lease_ms=1_000,
             effects=(),
             observe=ignore,

@@ -49,8 +49,12 @@ def test_every_queue_is_a_row_with_all_its_numbers() -> None:
     text = shown(
         QueueStatus("cm", "guesses", replace(busy, completed=56, failed=7)), QueueStatus("cm.out", "messages", QUIET)
     )
-    assert row(text, "guesses") == ["cm", "guesses", "12,345", "1 min", "9", "2", "3", "4", "56", "7"]
-    assert row(text, "messages") == ["cm.out", "messages", "0", "–", "0", "0", "0", "0", "0", "0"]
+    assert row(text, "guesses") == ["cm", "guesses", "12,345", "1 min", "9", "2", "3", "4", "56", "7", "0"]
+    assert row(text, "messages") == ["cm.out", "messages", "0", "–", "0", "0", "0", "0", "0", "0", "0"]
+
+
+def test_handlers_that_block_their_loop_are_counted() -> None:
+    assert row(shown(QueueStatus("cm", "guesses", replace(QUIET, blocked=1_234))), "guesses")[-1] == "1,234"
 
 
 def test_a_paused_queue_says_so() -> None:

@@ -3,7 +3,7 @@
 --- Args: none
 --- Returns: now, pending (flat), active, schedule, dead, completed, failed, lanes in the ring, lanes paused, lanes
 ---   resting, lanes with jobs in flight, oldest flat id, next lease to lapse, queue paused, entries of the outbox, parents
----   that wait for children, since when the first of them waits
+---   that wait for children, since when the first of them waits, handlers that blocked their event loop
 --- Refuses: nothing
 --- Include: now
 local P = KEYS[1]
@@ -16,4 +16,5 @@ return {
   redis.call('ZRANGE', P .. 'pending', 0, 0)[1] or '', redis.call('ZRANGE', P .. 'active', 0, 0, 'WITHSCORES')[2] or '',
   redis.call('HEXISTS', P .. 'meta', 'paused'), redis.call('LLEN', P .. 'flow:outbox'), redis.call('ZCARD', P .. 'parents'),
   redis.call('ZRANGE', P .. 'parents', 0, 0, 'WITHSCORES')[2] or '',
+  total('blocked'),
 }

@@ -46,7 +46,8 @@ if redis.call('EXISTS', P .. 'flow:outbox') == 1 then return 2 end
 for _, name in ipairs(redis.call('ZRANGE', P .. 'repeat', 0, -1)) do redis.call('DEL', P .. 'repeat:' .. name) end
 for _, name in ipairs({
   'metrics:completed', 'metrics:failed', 'metrics:completed:data', 'metrics:failed:data', 'glimit', 'gweight', 'grate',
-  'gdefault', 'parked', 'tended', 'credit', 'turns', 'wake', 'limiter', 'repeat', 'flow:sent', 'flow:rejected',
+  'gdefault', 'parked', 'tended', 'metrics:blocked', 'credit', 'turns', 'wake', 'limiter', 'repeat', 'flow:sent',
+  'flow:rejected',
   'meta',
 }) do
   redis.call('DEL', P .. name)
