@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from codemojex.play import door
+
 MAX_BYTES = 64  # Telegram's own limit
 
-_GAME = r"GAM[0-9A-Za-z]{11}"
+_GAME = r"GAM[0-9A-Za-z]{11}"  # the form; the range is checked by `door.game_id`
 _COMPOSER = re.compile(rf"c:({_GAME}):([0-9]{{1,2}}|back|clear|send):([0-9]{{1,4}})")
 _BOARD = re.compile(rf"b:({_GAME}):(history|rules|vote)")
 _PROPOSAL = re.compile(r"p:([a-z]{1,16}):([a-z]{1,16})(?::([a-z]{1,16}))?")
@@ -57,11 +59,11 @@ Press = ComposerPress | BoardPress | Proposal
 
 def read_press(data: str | None) -> Press | None:
     """What a button meant; None for data that none of today's buttons carries."""
-    if not data or len(data.encode()) > MAX_BYTES:
+    if not data or len(data.encode(errors="replace")) > MAX_BYTES:
         return None
-    if match := _COMPOSER.fullmatch(data):
+    if (match := _COMPOSER.fullmatch(data)) and door.game_id(match[1]):
         return ComposerPress(match[1], match[2], int(match[3]))
-    if match := _BOARD.fullmatch(data):
+    if (match := _BOARD.fullmatch(data)) and door.game_id(match[1]):
         return BoardPress(match[1], match[2])
     if match := _PROPOSAL.fullmatch(data):
         return Proposal(match[1], match[2], match[3] or "")
