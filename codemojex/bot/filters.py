@@ -64,6 +64,15 @@ class Migrated(Filter):
         return False
 
 
+class Arrived(Filter):
+    """The service messages of people who come or go; the handler gets `came` and `left`."""
+
+    async def __call__(self, message: Message) -> bool | dict[str, Any]:
+        if message.new_chat_members or message.left_chat_member is not None:
+            return {"came": message.new_chat_members or [], "left": message.left_chat_member}
+        return False
+
+
 class Reopened(Filter):
     """The service message of a topic that is open again."""
 

@@ -9,7 +9,7 @@ from codemojex.bot import votes
 from codemojex.bot.admins import is_admin
 from codemojex.bot.anonymous import tell_anonymous
 from codemojex.bot.filters import Order
-from codemojex.bot.members import standing
+from codemojex.bot.members import shut_out
 from codemojex.bot.scene import Desk, of_message
 from codemojex.play import closing
 from codemojex.play.closing import NotEnded
@@ -33,6 +33,8 @@ async def end(message: Message, bot: Bot, desk: Desk, request: str) -> None:
     if game is None:
         await scene.whisper(scene.words("no-game"))
         return
+    if await shut_out(bot, scene, game, sure=True):
+        return
     # Only where the game is played do an admin's rights count; the starter needs none.
     asks = not scene.private and game.room == scene.room.id and game.starter != scene.player.id
     by_admin = asks and await is_admin(bot, scene.room.chat_id, scene.player.user_id)
@@ -54,9 +56,7 @@ async def vote_end(message: Message, bot: Bot, desk: Desk, request: str) -> None
     if game.settings.mode == "solo":
         await scene.whisper(scene.words("vote-solo"))
         return
-    member = await standing(bot, scene, game)
-    if member != "in":
-        await scene.whisper(scene.words("not-a-member" if member == "out" else "vote-unsure"))
+    if await shut_out(bot, scene, game, sure=True):
         return
     vote = await votes.cast(scene, game)
     if isinstance(vote, NotEnded):
