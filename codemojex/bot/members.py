@@ -85,12 +85,16 @@ async def shut_out(bot: Bot, scene: Scene, game: Snapshot | str, *, sure: bool =
     return True
 
 
-async def shut_out_press(bot: Bot, scene: Scene, game_id: str, query: CallbackQuery) -> bool:
+async def shut_out_press(bot: Bot, scene: Scene, game_id: str, query: CallbackQuery, *, sure: bool = False) -> bool:
     """`shut_out` for a button: told by a toast, and a composer that was pressed goes."""
     game = await ground(scene, game_id)
-    if game is None or await may(bot, scene, game) != "out":
+    member = "in" if game is None else await may(bot, scene, game)
+    if member == "in" or (member == "unknown" and not sure):
         return False
     words = scene.desk.texts.of(query.from_user.language_code)
+    if member == "unknown":
+        await answer(bot, query, words.plain("member-unsure"), alert=True)
+        return True
     await answer(bot, query, words.plain("not-a-member-toast"))
     if scene.private:
         room = scene.room

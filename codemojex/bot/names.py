@@ -18,7 +18,7 @@ from codemojex.game.emoji import clusters, is_picture
 NAME_LIMIT = 32
 FSI, PDI, JOINER = "\u2068", "\u2069", "\u2060"
 _READ = 512  # characters that are looked at
-_BLANK = regex.compile(r"[\s\u2800\ufffc\U0001d159]+")
+_BLANK = regex.compile(r"[\s\x1c-\x1f\u2800\ufffc\U0001d159]+")
 _UNSEEN = regex.compile(r"[\p{Cc}\p{Cs}\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\ufff9-\ufffb]")
 _JOINED = (
     r"\p{Script=Arabic}\p{Script=Syriac}\p{Script=Nko}\p{Script=Mongolian}\p{Script=Devanagari}\p{Script=Bengali}"

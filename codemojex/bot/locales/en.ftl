@@ -179,6 +179,8 @@ refused-not_yours = That game is somebody else's alone. /play starts one of your
 refused-tried = You have tried { $code } already. It cost nothing.
 refused-busy = Too many guesses are waiting. Try again in a moment.
 text-unknown = I understand emojis and commands. /help shows them.
+order-unknown = I do not know that command. /help shows all of them.
+order-near = Do you mean /{ $order }? /help shows all commands.
 text-copied = Forwarded messages are no guesses. Type your own, or copy the emojis.
 
 ## History, locks, verification
@@ -213,6 +215,8 @@ verify-how =
 ## Ending
 
 end-rights = Only who started the game and admins can end it. /vote_end is for everybody.
+end-ask = Do you mean the game of <b>{ $room }</b>? It ends for everybody there. Your own game you see with /play.
+end-label = 🏁 End it
 vote-count = 🗳 { $count } of { $needed } votes to end the game; { $needed } within { $minutes } minutes end it. /vote_end adds yours.
 vote-again = Your vote counts already: { $count } of { $needed }.
 vote-sent = 🗳 Your vote counts: { $count } of { $needed }. The group is told.
@@ -247,6 +251,8 @@ refused-toast = { $reason ->
     [busy] Too many guesses are waiting. Try again in a moment.
    *[other] This game is over.
 }
+ended-toast = The game is ended.
+rights-toast = Only who started the game can end it from here.
 already-toast = A game is on already.
 trouble-toast = Something went wrong, I am trying again.
 
