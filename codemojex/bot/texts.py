@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from fluent.runtime import FluentBundle, FluentResource
 
-from .names import readable
+from codemojex.game.names import readable
 
 FALLBACK = "en"
 LONGEST_ARGUMENT = 400  # characters; escaped they stay below Fluent's 2,500
