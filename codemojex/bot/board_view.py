@@ -1,8 +1,8 @@
 """Draws a game's board as Telegram HTML: pure, from the folded state and what is known of the game.
 
 Promise: the same state gives the same text, byte for byte, so an edit that would change nothing is recognised before
-it is sent; names are escaped; the text never exceeds Telegram's 4096 UTF-16 units, because the oldest guesses give
-way first. Times are absolute for the same reason.
+it is sent; names are isolated and escaped (`names`); the text never exceeds Telegram's 4096 UTF-16 units, because the
+oldest guesses give way first. Times are absolute for the same reason.
 """
 
 from __future__ import annotations
@@ -20,18 +20,11 @@ from .texts import Html, Words
 TEXT_LIMIT = 4096
 MAX_ROWS = 30
 MAX_STANDINGS = 10
-NAME_LIMIT = 32
 
 
 def utf16(text: str) -> int:
     """The length that Telegram counts."""
     return len(text.encode("utf-16-le")) // 2
-
-
-def short(name: str) -> str:
-    """A name that leaves room for others, on one line."""
-    line = " ".join(name.split())
-    return line if len(line) <= NAME_LIMIT else line[: NAME_LIMIT - 1] + "…"
 
 
 def draw(words: Words, state: GameState, draft: str | None = None) -> Html:
@@ -44,7 +37,7 @@ def personal(words: Words, state: GameState, player: str, draft: str, room: str)
     foot = _ending(words, state)
     if state.phase == "live":
         foot = [*_exhausted(words, state), *_composing(words, state, player, draft)]
-    return _fitted(words, state, [words("composer-title", room=short(room)), *_head(words, state)], foot)
+    return _fitted(words, state, [words("composer-title", room=room), *_head(words, state)], foot)
 
 
 def _composing(words: Words, state: GameState, player: str, draft: str) -> list[str]:
@@ -111,7 +104,7 @@ def ending(words: Words, state: GameState) -> Html:
     reason = closed.reason if closed else "ended"
     if reason == "cracked":
         key = "ending-cracked-team" if state.settings.mode == "team" else "ending-cracked"
-        return words(key, name=short(name_of(state, state.winner)))
+        return words(key, name=name_of(state, state.winner))
     return words(f"ending-{reason}")
 
 
@@ -128,7 +121,7 @@ def best(state: GameState, standing: Standing) -> str:
 
 def line_name(words: Words, standing: Standing) -> str:
     """Whose line of the table it is."""
-    return short(standing.name) if standing.player is not None else words.plain("board-team")
+    return standing.name if standing.player is not None else words.plain("board-team")
 
 
 def _head(words: Words, state: GameState) -> list[str]:
@@ -183,7 +176,7 @@ def _rows(words: Words, state: GameState) -> list[str]:
 
 
 def _row(words: Words, state: GameState, row: Row) -> str:
-    name = short(row.name)
+    name = row.name
     if state.is_void(row):
         return words("board-guess-void", name=name, code=feedback.code(row))
     if row.score is None:
@@ -195,7 +188,7 @@ def _row(words: Words, state: GameState, row: Row) -> str:
 
 def _own_row(words: Words, state: GameState, row: Row) -> str:
     if state.is_void(row):
-        return words("board-guess-void", name=short(row.name), code=feedback.code(row))
+        return words("board-guess-void", name=row.name, code=feedback.code(row))
     if row.score is None:
         return words("board-own-guess-waiting", **{"try": row.try_no or 0})
     code = feedback.code(row) or words.plain("board-guess-cracked")
@@ -211,7 +204,7 @@ def _ending(words: Words, state: GameState) -> list[str]:
             words("board-code", code="".join(state.closed.secret)),
         ]
     if state.phase == "sealing":
-        return [words("board-sealing", name=short(name_of(state, state.winner)))]
+        return [words("board-sealing", name=name_of(state, state.winner))]
     return []
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from codemojex.play import door
 
-_GAME = re.compile(r"g_(GAM[0-9A-Za-z]{11})")
+_GAME = "g_"
 
 
 def game_link(bot_username: str, game_id: str) -> str:
@@ -14,5 +14,5 @@ def game_link(bot_username: str, game_id: str) -> str:
 
 def read_payload(payload: str | None) -> str | None:
     """The game of a `/start` payload; None when it names none."""
-    match = _GAME.fullmatch((payload or "").strip())
-    return match[1] if match else None
+    text = (payload or "").strip()
+    return door.game_id(text.removeprefix(_GAME)) if text.startswith(_GAME) else None

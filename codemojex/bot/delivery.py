@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import cast
 
 from aiogram import Bot
 from aiogram.exceptions import TelegramAPIError
 from aiogram.types import EphemeralMessageParameters, InlineKeyboardMarkup, ReplyParameters
 
-from codemojex.play import composers, outbound
+from codemojex.play import composers, outbound, players, views
 from codemojex.play.composers import Composing
 from codemojex.play.messages import Board, Composer, Edit, Message, Result, Say
 from codemojex.play.outbound import Sent
@@ -22,6 +23,7 @@ from . import drawing
 from .drawing import Drawn
 from .errors import Fault, classify
 from .keyboards import Markup
+from .members import standing
 from .recent import Recent
 from .scene import Desk
 from .texts import Html
@@ -92,6 +94,9 @@ class Delivery:
         return None
 
     async def _composer(self, message: Composer, patient: bool) -> NotYet | Unknown | None:
+        if await self._is_lost(message):
+            await self._take_back(message)
+            return None
         drawn = await drawing.composer(self._desk, message)
         if drawn is None:
             return Unknown(f"game {message.game} is not known")
@@ -113,6 +118,24 @@ class Delivery:
             if old is not None and old != message_id:
                 await self._retire(chat_id, old, drawn.moved)
         return None
+
+    async def _is_lost(self, message: Composer) -> bool:
+        """Whether the player may not see the game: asked at every drawing, for people leave groups while it is on."""
+        play = self._desk.play
+        player, state = await players.get(play, message.player), await views.view(play, message.game)
+        if state is None or state.opened is None:
+            return False  # nothing is drawn of such a game
+        return player is None or await standing(self._bot, self._desk, player, state.opened) == "out"
+
+    async def _take_back(self, message: Composer) -> None:
+        """The composer says that it is lost, without anything of the game, and is kept up no longer."""
+        play = self._desk.play
+        known, player = await composers.of(play, message.game, message.player), await players.get(play, message.player)
+        words = self._desk.texts.of(player.lang if player else None)
+        here = known.message_id if known and known.chat_id == message.chat_id else None
+        for message_id in {here, message.pressed} - {None}:
+            await self._edited(message.chat_id, cast("int", message_id), Drawn(words("composer-lost"), None, Html("")))
+        await composers.forget(play, message.game, message.player)
 
     async def _retire(self, chat_id: int, message_id: int, moved: Html) -> None:
         """Take an old board or composer away. One too old to be deleted points down; neither is worth a retry."""

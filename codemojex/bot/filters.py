@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 from aiogram.filters import Filter
@@ -12,6 +13,7 @@ from codemojex.game.emoji import clusters, is_picture
 from .callbacks import Press, read_press
 from .scene import Desk
 
+ORDERS = ("play", "guess", "board", "history", "lock", "unlock", "end", "vote_end", "verify", "rules", "help")
 LONGEST_GUESS = 200  # characters; eight emojis of any spelling and the spaces between fit easily
 
 
@@ -26,6 +28,21 @@ class Order(Filter):
         if found is None or found[0] not in self._names or is_copy(message):
             return False
         return {"args": found[1]}
+
+
+class StrangeOrder(Filter):
+    """A command of a group that none of ours is; the handler gets `near`, the one that it resembles.
+
+    Without our name it may be for another bot, and is left alone unless it resembles one of ours.
+    """
+
+    async def __call__(self, message: Message, desk: Desk) -> bool | dict[str, Any]:
+        found = read_order(message.text, desk.me.username)
+        if found is None or is_copy(message) or message.chat.type not in ("group", "supergroup"):
+            return False
+        near = get_close_matches(found[0][:32], ORDERS, n=1, cutoff=0.75)
+        addressed = "@" in (message.text or "").split(maxsplit=1)[0]
+        return {"near": near[0] if near else ""} if near or addressed else False
 
 
 class OnlyEmojis(Filter):
@@ -61,6 +78,15 @@ class Migrated(Filter):
             return {"old": message.chat.id, "new": message.migrate_to_chat_id}
         if message.migrate_from_chat_id is not None:
             return {"old": message.migrate_from_chat_id, "new": message.chat.id}
+        return False
+
+
+class Arrived(Filter):
+    """The service messages of people who come or go; the handler gets `came` and `left`."""
+
+    async def __call__(self, message: Message) -> bool | dict[str, Any]:
+        if message.new_chat_members or message.left_chat_member is not None:
+            return {"came": message.new_chat_members or [], "left": message.left_chat_member}
         return False
 
 

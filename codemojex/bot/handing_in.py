@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from aiogram import Bot
-
 from codemojex.play import guesses, outbound
 from codemojex.play.games import Snapshot
 from codemojex.play.guesses import Accepted, Refused
 
-from .members import standing
 from .scene import Scene
 
 FAR = 20  # messages of a supergroup between its board and the talk's end
@@ -19,11 +16,8 @@ EVERY_PRIVATE = 5  # typed guesses in private until the board comes down to them
 EVERY_GROUP = 12  # the same in ordinary groups, whose message ids tell nothing about distance
 
 
-async def hand_in(bot: Bot, scene: Scene, game: Snapshot, code: Sequence[str]) -> Accepted | None:
+async def hand_in(scene: Scene, game: Snapshot, code: Sequence[str]) -> Accepted | None:
     """Submit a guess that was typed; None after a refusal, which is told in the chat."""
-    if await standing(bot, scene, game) == "out":
-        await scene.whisper(scene.words("not-a-member"), kind=f"{game.id}-outsider")
-        return None
     if await guesses.tried(scene.play, game, scene.player, code, scene.request):
         await scene.whisper(scene.words("refused-tried", code="".join(code)))
         return None

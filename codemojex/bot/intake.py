@@ -2,31 +2,37 @@
 
 Loop: poll a batch, admit every update, and only then use the next offset, which is how Telegram is told to forget
 them. A crash between the two brings the same batch again, and its dedup keys make that harmless. Nothing is ever
-dropped, the token never reaches a log, and polling pauses while the queue is deeper than its limit.
+dropped, the token never reaches a log, and polling pauses while the queue is deeper than its limit. No content stops
+it: a batch that failed three times goes update by update, and the one at fault is set aside and confirmed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import random
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from aiogram import Bot
+from aiogram.exceptions import ClientDecodeError
 from aiogram.methods import GetUpdates
 
 from codemojex.play.inbox import Incoming
+from codemojex.play.outcomes import OUTAGES
 
 from .errors import BadToken, Classified, Fault, classify
+from .naming import incoming, set_aside, update_id
 
 log = logging.getLogger(__name__)
 
 # Sticky on the server, so always stated. Edits are no guesses: they are not asked for.
-ALLOWED_UPDATES = ("message", "callback_query", "my_chat_member")
-MAX_UPDATE_BYTES = 60_000  # below the bus's limit for a payload; nothing that the game reads is that long
+ALLOWED_UPDATES = ("message", "callback_query", "my_chat_member", "chat_member")
+SINGLY_AFTER = 3  # failures of a batch until its updates are taken one by one
+_UPDATE_ID = re.compile(r'(?<!\\)"update_id"\s*:\s*([0-9]{1,16})(?![0-9])')
+_OK = re.compile(r'\s*\{\s*"ok"\s*:\s*true\b')
 _IDLE_S = 0.2  # how soon a full queue or a lease in other hands is looked at again
 
 
@@ -65,7 +71,7 @@ class IntakeOptions:
 class RawUpdates(GetUpdates):
     """getUpdates that leaves each update as JSON: a kind of update that this program cannot read blocks nobody."""
 
-    __returning__ = list[dict[str, Any]]  # the Bot API is JSON of any shape
+    __returning__ = list[Any]  # JSON of any shape
 
 
 class Intake:
@@ -85,6 +91,9 @@ class Intake:
         self._lease = lease
         self._options = options or IntakeOptions()
         self._offset: int | None = None
+        self._failed = 0  # how often the batch at hand was not admitted
+        self._unread = 0  # how often in a row the answer of a poll could not be read at all
+        self._singly = 0  # so many polls ask for one update each
         self._stopping = asyncio.Event()
         self._poll: asyncio.Timeout | None = None
         self._held = asyncio.Event()
@@ -135,16 +144,63 @@ class Intake:
         updates = await self._get_updates()
         if not updates:
             return
-        items = [incoming(self._bot.id, update) for update in updates]
-        if not await self._admit(items):
-            raise NotAdmittedError(len(items))
-        self._offset = max(int(update["update_id"]) for update in updates) + 1
+        if self._failed < SINGLY_AFTER:
+            self._failed += 1
+            if not await self._admit([incoming(self._bot.id, update) for update in updates]):
+                raise NotAdmittedError(len(updates))
+        else:
+            for update in updates:
+                await self._admit_alone(update)
+                if update_id(update) is not None:
+                    self._confirm([update])
+        self._failed = 0
+        if not self._confirm(updates):
+            raise NamelessError(len(updates))
 
-    async def _get_updates(self) -> list[dict[str, Any]]:  # as above
+    def _confirm(self, updates: Sequence[object]) -> bool:
+        """Move the offset behind these updates; False when there is nothing to go by."""
+        numbers = [number for update in updates if (number := update_id(update)) is not None]
+        if numbers:
+            self._offset = max(numbers) + 1
+        elif self._offset is not None:
+            self._offset += len(updates)  # as many distinct numbers from the offset on: none is beyond the last one
+        return self._offset is not None
+
+    async def _admit_alone(self, update: object) -> None:
+        """Admit one update, or the note that it cannot be. Raises only when the bus takes neither: it is the bus."""
+        try:
+            if await self._admit([incoming(self._bot.id, update)]):
+                return
+            reason = "the bus refuses it"
+        except OUTAGES:
+            raise
+        except Exception as error:  # whatever its content did
+            reason = f"the bus refuses it: {type(error).__name__}"
+        if not await self._admit([set_aside(self._bot.id, update, reason)]):
+            raise NotAdmittedError(1)
+        log.error("update %s is set aside: %s", update_id(update), reason)
+
+    async def _get_updates(self) -> list[Any]:
+        """Poll. After answers that cannot be read, one update at a time: the one that cannot be is passed over."""
+        try:
+            updates = await self._poll_once(1 if self._singly else self._options.batch)
+        except ClientDecodeError as error:
+            if self._singly and (number := _number_in(error.data)) is not None:
+                log.error("update %d cannot be read and is passed over: %s", number, type(error.original).__name__)
+                self._offset = number + 1
+                return []
+            self._unread += 1
+            if self._unread >= SINGLY_AFTER:
+                self._unread, self._singly = 0, self._options.batch
+            raise
+        self._unread, self._singly = 0, max(0, self._singly - 1) if updates else 0
+        return updates
+
+    async def _poll_once(self, limit: int) -> list[Any]:
         options = self._options
         method = RawUpdates(
             offset=self._offset,
-            limit=options.batch,
+            limit=limit,
             timeout=options.poll_timeout_s,
             allowed_updates=list(ALLOWED_UPDATES),
         )
@@ -157,14 +213,14 @@ class Intake:
             return []  # `stop` ended the poll, or the lease is lost; what it may have brought comes again
         finally:
             self._poll = None  # a poll that has ended cannot be ended: `stop` may come between two of them
-        return cast("list[dict[str, Any]]", updates)
+        return cast("list[Any]", updates)
 
     async def _misfortune(self, error: Exception, failures: int) -> None:
         met = classify(error)
         if met.fault is Fault.UNAUTHORIZED:
             raise BadToken from None
         wait_s = self._wait_s(met, failures)
-        text = str(error) if isinstance(error, NotAdmittedError) else f"{met.fault}: {met.reason}"
+        text = str(error) if isinstance(error, NotAdmittedError | NamelessError) else f"{met.fault}: {met.reason}"
         log.warning("updates are not coming in, next attempt in %.1f s: %s", wait_s, text)
         if met.fault is Fault.CONFLICT:
             await self._give_back()
@@ -224,31 +280,16 @@ class NotAdmittedError(Exception):
         super().__init__(f"the bus did not admit every one of {count} updates")
 
 
-def incoming(bot_id: int, update: dict[str, Any]) -> Incoming:  # as above
-    """Name an update's conversation and its dedup key, and keep its JSON."""
-    payload = _json(update)
-    if len(payload) > MAX_UPDATE_BYTES:
-        log.warning("update %s has %d bytes and is passed over", update["update_id"], len(payload))
-        payload = _json({"update_id": update["update_id"]})
-    return Incoming(conversation(update), f"{bot_id}:{update['update_id']}", payload)
+class NamelessError(Exception):
+    """No update of a batch has a number, so that none of them can be confirmed; they are on the bus."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"none of {count} updates has an update_id to confirm it by")
 
 
-def conversation(update: dict[str, Any]) -> str:  # as above
-    """`chat:topic` for what happens in a chat, `user:0` for what belongs to a person only."""
-    for body in update.values():
-        if not isinstance(body, dict):
-            continue
-        event = cast("dict[str, Any]", body)
-        message = cast("dict[str, Any]", event.get("message") or event)
-        if chat := message.get("chat"):
-            # A reply in an ordinary group carries a thread id too; only topics are rooms of their own.
-            thread = message.get("message_thread_id") if message.get("is_topic_message") else None
-            return f"{chat['id']}:{thread or 0}"
-        if person := event.get("from") or event.get("user"):
-            return f"{person['id']}:0"
-    return "0:0"
-
-
-def _json(update: dict[str, Any]) -> bytes:  # as above
-    text = json.dumps(update, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")  # JSON may spell half a surrogate pair, which no text has bytes for
+def _number_in(answer: object) -> int | None:
+    """The number of the first update of an answer that says ok and cannot be read; None for a page of a proxy, say."""
+    if not isinstance(answer, str) or not _OK.match(answer):
+        return None
+    found = _UPDATE_ID.search(answer)
+    return int(found[1]) if found else None

@@ -7,7 +7,7 @@ from math import ceil
 
 from codemojex.game.presets import GameSettings
 
-from .callbacks import BoardPress, ComposerPress, Proposal
+from .callbacks import BoardPress, ComposerPress, EndPress, Proposal
 from .deep_links import game_link
 from .texts import Words
 
@@ -68,6 +68,11 @@ def again(words: Words, settings: GameSettings) -> Markup:
     """Under the finished board of a private game."""
     proposal = Proposal(settings.preset, settings.mode, settings.set_name).data()
     return {"inline_keyboard": [[{"text": words.plain("again-label"), "callback_data": proposal}]]}
+
+
+def end(words: Words, game_id: str) -> Markup:
+    """Under the question whether a group's game shall end."""
+    return {"inline_keyboard": [[{"text": words.plain("end-label"), "callback_data": EndPress(game_id).data()}]]}
 
 
 def start(words: Words) -> Markup:

@@ -20,21 +20,18 @@ from codemojex.play.sessions import Session
 
 from .identity import Me
 from .keyboards import Markup
-from .recent import Recent
 from .texts import Html, Texts, Words
 
 AGAIN_MS = 15_000  # until a person is answered the same again
-MEMBER_S = 300.0  # for how long somebody who was in a group is taken to be there
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What the process gives to every handler. `members` remembers who was in the group of a room a moment ago."""
+    """What the process gives to every handler."""
 
     play: Play
     texts: Texts
     me: Me
-    members: Recent = field(default_factory=lambda: Recent(10_000, MEMBER_S))
 
 
 @dataclass(slots=True)

@@ -2,19 +2,25 @@
 
 `Words` of a language give HTML with all arguments escaped (wrap ready markup in `Html`), or plain text for toasts and
 button labels. A language that is not there falls back to English, a sentence that is not there as well; a sentence
-that English lacks is a defect and raises. Adding a language means adding one file.
+that English lacks is a defect and raises. Adding a language means adding one file. Arguments that other people chose
+(`FOREIGN`) always pass `names.readable`, and none is longer than `LONGEST_ARGUMENT`, so that no text breaks a sentence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from importlib.resources import files
 from typing import Any, cast
 
 from fluent.runtime import FluentBundle, FluentResource
 
+from codemojex.game.names import readable
+
 FALLBACK = "en"
+LONGEST_ARGUMENT = 400  # characters; escaped they stay below Fluent's 2,500
+# Arguments whose value somebody else chose, and the sentence that stands for one in which nothing can be seen.
+FOREIGN = {"name": "nameless", "room": "nameless-room", "word": "nameless-word"}
 
 
 class Html(str):
@@ -36,11 +42,21 @@ class Words:
 
     def __call__(self, key: str, **args: str | int) -> Html:
         """The sentence as HTML; arguments that are not `Html` are escaped."""
-        return Html(self._format(key, {name: _safe(value) for name, value in args.items()}))
+        return Html(self._format(key, {name: _safe(value) for name, value in self._shown(args)}))
 
     def plain(self, key: str, **args: str | int) -> str:
         """The sentence as plain text: for toasts, alerts and labels, which know no markup."""
-        return self._format(key, args)
+        return self._format(key, dict(self._shown(args)))
+
+    def _shown(self, args: Mapping[str, str | int]) -> Iterator[tuple[str, str | int]]:
+        """The arguments as they may stand in a message."""
+        for name, value in args.items():
+            if name in FOREIGN:
+                yield name, readable(str(value), self._format(FOREIGN[name], {}))
+            elif isinstance(value, str) and not isinstance(value, Html) and len(value) > LONGEST_ARGUMENT:
+                yield name, value[: LONGEST_ARGUMENT - 1] + "…"
+            else:
+                yield name, value
 
     def _format(self, key: str, args: Mapping[str, str | int]) -> str:
         for bundle in self._bundles:
@@ -100,7 +116,7 @@ def _safe(value: str | int) -> str | int:
 
 
 def _bundle(code: str, source: str) -> FluentBundle:
-    # Isolation marks around arguments would count as characters and break emoji rows.
+    # Isolation marks around every argument would count as characters and break emoji rows.
     bundle = FluentBundle([code], use_isolating=False)
     resource = FluentResource(source)
     bad = [entry for entry in cast("list[Any]", resource.body) if type(entry).__name__ == "Junk"]  # syntax nodes

@@ -10,8 +10,14 @@ from codemojex.local_telegram.errors import Json, bad_request, not_simulated
 from codemojex.local_telegram.html_text import parse_html, trim, utf16
 
 TEXT_LIMIT = 4096
+# Names of domains that Telegram takes for an address without "https://": every country's, and what people use.
+TOP_LEVELS = "com|net|org|info|biz|edu|gov|mil|int|app|dev|xyz|online|site|shop|club|top|pro|name|tel|mobi|[a-z]{2}"
 FOUND = re.compile(
-    r"(?P<url>https?://[^\s<>\"]+[^\s<>\".,;:!?)])"
+    r"(?P<url>(?:https?|ftp|tg|ton|tonsite)://[^\s<>\"\u2000-\u206f]*[^\s<>\".,;:!?)\u2000-\u206f])"
+    r"|(?<![\w.+@-])(?P<email>[A-Za-z0-9_.+-]+@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,})"
+    rf"|(?<![\w.@-])(?P<domain>(?:[\w-]+\.)+(?i:{TOP_LEVELS})(?![\w-])(?:[/?#:][^\s<>\"\u2000-\u206f]*)?)"
+    r"|(?<![\w$])(?P<cashtag>\$[A-Z]{3,8})(?![\w$])"
+    r"|(?<![\w+])(?P<phone_number>\+[0-9](?:[ ().-]?[0-9]){6,14})(?![0-9])"
     r"|(?<![\w/<>])(?P<bot_command>/[A-Za-z0-9_]{1,64}(?:@[A-Za-z0-9_]{3,32})?)(?![\w/<>])"
     r"|(?<![\w@])(?P<mention>@[A-Za-z][A-Za-z0-9_]{2,31})"
     r"|(?<![\w#])(?P<hashtag>#[^\W\d]\w*)"
@@ -19,13 +25,14 @@ FOUND = re.compile(
 
 
 def find_entities(text: str, known: list[Json]) -> list[Json]:
-    """Add commands, mentions, links and hashtags that do not overlap the `known` entities of code and links."""
+    """Add commands, mentions, addresses, tags and telephone numbers; none within the `known` code and links."""
     closed = [entity for entity in known if entity["type"] in ("code", "pre", "text_link")]
     entities = list(known)
     for found in FOUND.finditer(text):
         offset, length = utf16(text[: found.start()]), utf16(found.group())
         if all(offset >= e["offset"] + e["length"] or offset + length <= e["offset"] for e in closed):
-            entities.append({"type": found.lastgroup, "offset": offset, "length": length})
+            kind = "url" if found.lastgroup == "domain" else found.lastgroup
+            entities.append({"type": kind, "offset": offset, "length": length})
     entities.sort(key=lambda entity: (entity["offset"], -entity["length"]))
     return entities
 

@@ -43,6 +43,20 @@ async def was_sent(play: Play, game_id: str, player_id: str, here: Composing) ->
     return bool(await play.bus.run(LUA.script("composer_sent"), [keys.composers(play.options, game_id)], args))
 
 
+async def forget(play: Play, game_id: str, player_id: str) -> None:
+    """The player's composer of the game is no longer kept up."""
+    await play.bus.execute("HDEL", keys.composers(play.options, game_id), player_id)
+
+
+async def redraw(play: Play, game_id: str, player_id: str) -> bool:
+    """Order the player's composer of the game where it stands; False when there is none."""
+    here = await of(play, game_id, player_id)
+    if here is None:
+        return False
+    await outbound.composer(play, player_id, game_id, here.chat_id, here.thread_id)
+    return True
+
+
 async def follow(play: Play, game_id: str) -> int:
     """Order the game's composers anew and return how many; one that waits already is enough.
 

@@ -101,6 +101,11 @@ def chat_rooms(options: Options, chat_id: int) -> str:
     return f"{_prefix(options.guesses)}chat:{chat_id}:rooms"
 
 
+def member(options: Options, chat_id: int, user_id: int) -> str:
+    """That a Telegram user was in a chat a moment ago, or has just left it."""
+    return f"{_prefix(options.guesses)}member:{chat_id}:{user_id}"
+
+
 def user(options: Options, user_id: int) -> str:
     """Which player a Telegram user is."""
     return f"{_prefix(options.guesses)}user:{user_id}"

@@ -11,7 +11,7 @@ import msgspec
 
 from codemojex.store.history import find_player
 
-from . import keys, mappings
+from . import door, keys, mappings
 from .context import Play
 
 
@@ -32,8 +32,10 @@ class Player(msgspec.Struct, frozen=True):
 async def player_for(play: Play, user_id: int, name: str, lang: str) -> Player:
     """The player of a user, made on first sight; a changed name is stored, a language only if none was chosen.
 
-    Raises StoreUnavailable when Valkey does not know the user and the durable store cannot be asked.
+    Raises StoreUnavailable when Valkey does not know the user and the durable store cannot be asked, and InvalidValue
+    for an id that no person has. A name and a language that cannot be kept are made fit.
     """
+    name, lang = door.name(name), door.language(lang)
     player = await find(play, user_id)
     if player is not None and player.name == name and (player.chosen or player.lang == lang):
         return player
@@ -44,7 +46,7 @@ async def player_for(play: Play, user_id: int, name: str, lang: str) -> Player:
 
 async def find(play: Play, user_id: int) -> Player | None:
     """The player of a user if there is one. Raises StoreUnavailable as `player_for` does."""
-    table = play.caches.players
+    table, user_id = play.caches.players, door.user_id(user_id)
     if table is None:
         return await load_user(play, user_id)
     return (await table.get(mappings.entry(play, str(user_id)))).value
@@ -73,7 +75,7 @@ async def set_language(play: Play, player_id: str, lang: str) -> Player | None:
     """Choose the language; from now on Telegram's own hint is ignored. None when the player is not known."""
     if await get(play, player_id) is None:
         return None
-    return await _remember(play, player_id, lang=lang)
+    return await _remember(play, player_id, lang=door.language(lang))
 
 
 async def load_user(play: Play, user_id: int) -> Player | None:

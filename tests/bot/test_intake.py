@@ -14,7 +14,8 @@ from aiogram import Bot
 
 from codemojex.bot.errors import BadToken
 from codemojex.bot.factory import build_bot
-from codemojex.bot.intake import MAX_UPDATE_BYTES, Intake, IntakeOptions, PollerLease, conversation, incoming
+from codemojex.bot.intake import Intake, IntakeOptions, PollerLease
+from codemojex.bot.naming import MAX_UPDATE_BYTES, conversation, incoming
 from codemojex.engine import claims
 from codemojex.engine.connector import Connector
 from codemojex.local_telegram import LocalTelegram
@@ -282,7 +283,9 @@ def test_a_conversation_is_a_chat_or_a_topic() -> None:
     assert conversation({"update_id": 1, "brand_new": {}}) == "0:0"
 
 
-def test_an_update_beyond_the_limit_of_a_payload_is_passed_over_and_does_not_block() -> None:
+def test_an_update_beyond_the_limit_of_a_payload_is_set_aside_and_does_not_block() -> None:
     item = incoming(7, {"update_id": 1, "message": {"chat": {"id": 5}, "text": "x" * MAX_UPDATE_BYTES}})
-    assert json.loads(item.payload) == {"update_id": 1}
+    note = json.loads(item.payload)
+    assert note["update_id"] == 1
+    assert "the limit is 60000" in note["set_aside"]
     assert item.conversation == "5:0"

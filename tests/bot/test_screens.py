@@ -306,7 +306,7 @@ async def test_a_groups_game_is_for_its_members(show: Show) -> None:
 async def test_who_has_left_the_group_neither_guesses_nor_votes(show: Show) -> None:
     await show.says(show.ada, "/play quick")
     await show.sees("No guess yet")
-    await show.people.fault("getChatMember", "500", 2)
+    await show.people.fault("getChatMember", "500", 3)  # the link, the composer, the vote
     await show.people.start(show.boris, f"g_{(await show.game()).id}")
     await show.sees("Your guess for The Den", chat=show.boris)
     await show.says(show.boris, "/vote_end", show.boris)

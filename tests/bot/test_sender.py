@@ -15,7 +15,7 @@ from codemojex.bot.sender import Sender
 from codemojex.bot.texts import load_texts
 from codemojex.engine import claims
 from codemojex.local_telegram import LocalTelegram
-from codemojex.play import messages, outbound, rooms, silence
+from codemojex.play import messages, outbound, players, rooms, silence
 from codemojex.play.messages import Board, Composer, Message, Result, Say, encode
 from codemojex.play.outcomes import Complete, Delay, Discard, Job, Outcome, Park, Retry
 from codemojex.play.rooms import Room
@@ -258,8 +258,10 @@ async def test_a_person_who_starts_the_bot_by_a_link_gets_the_composer_although_
     office: Office,
 ) -> None:
     boris = await office.people.add_person("Boris")
+    await office.people.members(office.room.chat_id, boris, "join")
+    player = await players.player_for(office.table.play, boris, "Boris", "en")
     game = await office.table.open()
-    composer = Composer(chat_id=boris, player=office.table.people["Boris"].id, game=game.id)
+    composer = Composer(chat_id=boris, player=player.id, game=game.id)
     assert await office.send(composer) == Complete("silent"), "who has not pressed Start cannot be written to"
     await office.people.start(boris, "a-link")
     assert await office.send(composer) == Complete("silent")

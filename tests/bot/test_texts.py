@@ -71,7 +71,7 @@ def test_every_reason_and_command_has_its_sentence() -> None:
 
 def test_a_name_with_markup_is_escaped_in_html_and_left_alone_in_toasts() -> None:
     words = load_texts().of("en")
-    assert "<b>&lt;3 &amp; co</b>" in words("ending-cracked", name="<3 & co")
+    assert "<b>\u2068&lt;3 &amp; co\u2069</b>" in words("ending-cracked", name="<3 & co")
     assert "<3" in words.plain("used-toast", token="<3")
 
 

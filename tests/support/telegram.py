@@ -5,6 +5,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -17,6 +18,11 @@ T = TypeVar("T")
 
 class ControlRefused(Exception):
     """The control API said no; the text is its reason."""
+
+
+def unmarked(text: str) -> str:
+    """A text without the invisible marks that the bot puts around and into names."""
+    return re.sub("[\u2060\u2068\u2069]", "", text)
 
 
 class People:
@@ -110,9 +116,13 @@ class People:
                 raise AssertionError(f"no button {label!r} among {[b['text'] for b in buttons(message)]}")
         raise AssertionError(f"no message {message_id} in chat {chat_id}")
 
-    async def messages(self, chat_id: int, thread_id: int | None = None) -> list[Json]:
-        """The messages of a chat, oldest first."""
-        return await self.get("messages", chat_id=chat_id, thread_id=thread_id)
+    async def messages(self, chat_id: int, thread_id: int | None = None, *, raw: bool = False) -> list[Json]:
+        """The messages of a chat, oldest first; their texts as a reader sees them, without the marks around names."""
+        messages: list[Json] = await self.get("messages", chat_id=chat_id, thread_id=thread_id)
+        for message in [] if raw else messages:
+            if "text" in message:
+                message["text"] = unmarked(message["text"])
+        return messages
 
     async def state(self, user_id: int | None = None) -> Json:
         """Everything, or what one person sees."""

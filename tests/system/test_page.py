@@ -118,17 +118,21 @@ async def test_one_types_another_presses_and_both_boards_change(page: Page, tmp_
 
         await write(ada, tokens[:6])
         for column in (ada, chen):
-            await expect(bubble(column, board)).to_contain_text(re.compile(rf"Ada 1: {tokens[:6]} \d+ ●\d ○\d"))
+            await expect(bubble(column, board)).to_contain_text(
+                re.compile(rf"\u2068Ada\u2069 1: {tokens[:6]} \d+ ●\d ○\d")
+            )
         await tap(boris, composer, tokens[6:])
         await expect(boris.get_by_test_id("toast")).to_have_text("Guess 1 is in!")
         for column in (ada, chen):
-            await expect(bubble(column, board)).to_contain_text(re.compile(rf"Boris 1: {tokens[6:]} \d+ ●\d ○\d"))
+            await expect(bubble(column, board)).to_contain_text(
+                re.compile(rf"\u2068Boris\u2069 1: {tokens[6:]} \d+ ●\d ○\d")
+            )
         await expect(bubble(boris, composer)).to_contain_text(f"1: {tokens[6:]}")
         await expect(bubble(boris, composer)).to_contain_text("Tries left: 11")
 
         await open_group(boris)
         for name, code in (("Ada", tokens[:6]), ("Boris", tokens[6:])):
-            await expect(bubble(boris, board)).to_contain_text(f"{name} 1: {code}")
+            await expect(bubble(boris, board)).to_contain_text(f"\u2068{name}\u2069 1: {code}")
         await write(ada, "/end")
         for column in (ada, boris, chen):
             await expect(bubble(column, board)).to_contain_text("The game was ended.")

@@ -15,6 +15,7 @@ start-quick-label = ⚡ Quick: 4 of 8
 start-classic-label = 🎯 Classic: 6 of 12
 start-expert-label = 🧠 Expert: 6 of 24
 not-a-member = That game belongs to a group that you are not in. Join the group, then you may play.
+composer-lost = ✉️ This game belongs to a group that you are not in any more.
 start-game-over = That game is over. /play starts a new one.
 help =
     <b>Play</b>
@@ -49,6 +50,11 @@ rules-alert =
     Guess the secret emojis in their order, each at most once.
     ● or 🟩 in place, ○ or 🟨 elsewhere.
     Type emojis or /guess. More: /rules
+
+# In place of a name, a title or a word in which nothing can be seen.
+nameless = player
+nameless-room = group
+nameless-word = …
 
 ## Games
 
@@ -173,6 +179,8 @@ refused-not_yours = That game is somebody else's alone. /play starts one of your
 refused-tried = You have tried { $code } already. It cost nothing.
 refused-busy = Too many guesses are waiting. Try again in a moment.
 text-unknown = I understand emojis and commands. /help shows them.
+order-unknown = I do not know that command. /help shows all of them.
+order-near = Do you mean /{ $order }? /help shows all commands.
 text-copied = Forwarded messages are no guesses. Type your own, or copy the emojis.
 
 ## History, locks, verification
@@ -207,10 +215,12 @@ verify-how =
 ## Ending
 
 end-rights = Only who started the game and admins can end it. /vote_end is for everybody.
+end-ask = Do you mean the game of <b>{ $room }</b>? It ends for everybody there. Your own game you see with /play.
+end-label = 🏁 End it
 vote-count = 🗳 { $count } of { $needed } votes to end the game; { $needed } within { $minutes } minutes end it. /vote_end adds yours.
 vote-again = Your vote counts already: { $count } of { $needed }.
 vote-sent = 🗳 Your vote counts: { $count } of { $needed }. The group is told.
-vote-unsure = I cannot find out right now whether you are in that group. Vote there, or try again in a moment.
+member-unsure = I cannot find out right now whether you are in that group. Say it there, or try again in a moment.
 vote-solo = This game is yours alone: /end ends it.
 vote-toast = Vote counted: { $count } of { $needed }.
 vote-again-toast = Your vote counts already: { $count } of { $needed }.
@@ -241,6 +251,8 @@ refused-toast = { $reason ->
     [busy] Too many guesses are waiting. Try again in a moment.
    *[other] This game is over.
 }
+ended-toast = The game is ended.
+rights-toast = Only who started the game can end it from here.
 already-toast = A game is on already.
 trouble-toast = Something went wrong, I am trying again.
 

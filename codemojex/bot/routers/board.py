@@ -10,6 +10,7 @@ from codemojex.bot.anonymous import tell_anonymous
 from codemojex.bot.answers import answer
 from codemojex.bot.callbacks import BoardPress
 from codemojex.bot.filters import Order, Pressed
+from codemojex.bot.members import shut_out, shut_out_press
 from codemojex.bot.scene import Desk, of_message, of_query
 from codemojex.play import games, outbound, views
 from codemojex.play.closing import NotEnded
@@ -23,16 +24,18 @@ def build() -> Router:
     return router
 
 
-async def show(message: Message, desk: Desk, request: str) -> None:
+async def show(message: Message, bot: Bot, desk: Desk, request: str) -> None:
     """Send the board below the talk; of a finished game as well."""
     scene = await of_message(desk, request, message)
     if scene is None:
         await tell_anonymous(desk, request, message)
         return
     game = await scene.game()
+    game_id = game.id if game else await scene.last_game_id()
+    if game_id is not None and await shut_out(bot, scene, game or game_id):
+        return
     if game is not None:
         await scene.make_current(game)
-    game_id = game.id if game else await scene.last_game_id()
     state = await views.view(desk.play, game_id) if game_id else None
     if game_id is None or state is None or state.opened is None:
         await scene.whisper(scene.words("no-game"))
@@ -52,6 +55,8 @@ async def press_board(query: CallbackQuery, bot: Bot, desk: Desk, request: str, 
     words = desk.texts.of(query.from_user.language_code)
     if press.action == "rules":
         await answer(bot, query, words.plain("rules-alert"), alert=True)
+    elif await shut_out_press(bot, scene, press.game_id, query):
+        return
     elif press.action == "history":
         state = await views.view(desk.play, press.game_id)
         text = board_view.history_toast(words, state, scene.player.id) if state else words.plain("over-toast")

@@ -10,7 +10,7 @@ from codemojex.bot.callbacks import ComposerPress
 from codemojex.bot.drafts import Complaint, Drafted, Ready, kept, pins
 from codemojex.bot.drafts import press as pressed
 from codemojex.bot.filters import Pressed
-from codemojex.bot.members import standing
+from codemojex.bot.members import shut_out_press
 from codemojex.bot.scene import Desk, Scene, of_query
 from codemojex.play import games, guesses, outbound, sessions, views
 from codemojex.play.games import Snapshot
@@ -30,6 +30,8 @@ async def compose(query: CallbackQuery, bot: Bot, desk: Desk, request: str, pres
     if scene is None or scene.room.chat_id != query.from_user.id:  # a private chat has its person's id
         await answer(bot, query, desk.texts.of(query.from_user.language_code).plain("not-yours-toast"), alert=True)
         return
+    if await shut_out_press(bot, scene, press.game_id, query):
+        return
     game = await games.snapshot(scene.play, press.game_id)
     if game is None or game.state != "open":
         await answer(bot, query, scene.words.plain("over-toast"))
@@ -41,8 +43,6 @@ async def compose(query: CallbackQuery, bot: Bot, desk: Desk, request: str, pres
         await answer(bot, query, scene.words.plain("outdated-toast"))
     elif left == 0:
         await answer(bot, query, scene.words.plain("refused-toast", reason="no_tries"))
-    elif press.action == "send" and await standing(bot, scene, game) == "out":
-        await answer(bot, query, scene.words.plain("not-a-member-toast"))
     else:
         await answer(bot, query, await _act(scene, game, press.action, tries))
         if press.action == "send" and game.room == scene.room.id:

@@ -1,17 +1,22 @@
-"""Stopping a game: `/end` for its starter and admins, `/vote_end` for everybody."""
+"""Stopping a game: `/end` for its starter and admins, `/vote_end` for everybody.
+
+A group's game that is ended from a private chat is named first: what was shown last may not be what is meant.
+"""
 
 from __future__ import annotations
 
 from aiogram import Bot, Router
-from aiogram.types import Message
+from aiogram.types import CallbackQuery, Message
 
-from codemojex.bot import votes
+from codemojex.bot import keyboards, votes
 from codemojex.bot.admins import is_admin
 from codemojex.bot.anonymous import tell_anonymous
-from codemojex.bot.filters import Order
-from codemojex.bot.members import standing
-from codemojex.bot.scene import Desk, of_message
-from codemojex.play import closing
+from codemojex.bot.answers import answer
+from codemojex.bot.callbacks import EndPress
+from codemojex.bot.filters import Order, Pressed
+from codemojex.bot.members import shut_out, shut_out_press
+from codemojex.bot.scene import Desk, of_message, of_query
+from codemojex.play import closing, games, rooms
 from codemojex.play.closing import NotEnded
 
 
@@ -19,6 +24,7 @@ def build() -> Router:
     """The router of this screen."""
     router = Router(name="end")
     router.message.register(end, Order("end"))
+    router.callback_query.register(confirmed, Pressed(EndPress))
     router.message.register(vote_end, Order("vote_end"))
     return router
 
@@ -33,12 +39,36 @@ async def end(message: Message, bot: Bot, desk: Desk, request: str) -> None:
     if game is None:
         await scene.whisper(scene.words("no-game"))
         return
+    if await shut_out(bot, scene, game, sure=True):
+        return
+    if scene.private and game.room != scene.room.id and game.starter == scene.player.id:
+        room = await rooms.get(desk.play, game.room)
+        text = scene.words("end-ask", room=room.title if room else "")
+        await scene.say(text, markup=keyboards.end(scene.words, game.id))
+        return
     # Only where the game is played do an admin's rights count; the starter needs none.
     asks = not scene.private and game.room == scene.room.id and game.starter != scene.player.id
     by_admin = asks and await is_admin(bot, scene.room.chat_id, scene.player.user_id)
     verdict = await closing.end(desk.play, game, scene.player, by_admin, request)
     if isinstance(verdict, NotEnded):
         await scene.whisper(scene.words("end-rights" if verdict.reason == "rights" else "no-game"))
+
+
+async def confirmed(query: CallbackQuery, bot: Bot, desk: Desk, request: str, press: EndPress) -> None:
+    """The starter means the group's game indeed."""
+    scene = await of_query(desk, request, query)
+    words = desk.texts.of(query.from_user.language_code)
+    if scene is None or not scene.private:
+        await answer(bot, query, words.plain("outdated-toast"))
+        return
+    if await shut_out_press(bot, scene, press.game_id, query, sure=True):
+        return
+    game = await games.snapshot(desk.play, press.game_id)
+    verdict = None if game is None else await closing.end(desk.play, game, scene.player, False, request)
+    refused = "rights-toast" if isinstance(verdict, NotEnded) and verdict.reason == "rights" else "over-toast"
+    await answer(
+        bot, query, words.plain(refused if verdict is None or isinstance(verdict, NotEnded) else "ended-toast")
+    )
 
 
 async def vote_end(message: Message, bot: Bot, desk: Desk, request: str) -> None:
@@ -51,12 +81,10 @@ async def vote_end(message: Message, bot: Bot, desk: Desk, request: str) -> None
     if game is None:
         await scene.whisper(scene.words("no-game"))
         return
+    if await shut_out(bot, scene, game, sure=True):
+        return
     if game.settings.mode == "solo":
         await scene.whisper(scene.words("vote-solo"))
-        return
-    member = await standing(bot, scene, game)
-    if member != "in":
-        await scene.whisper(scene.words("not-a-member" if member == "out" else "vote-unsure"))
         return
     vote = await votes.cast(scene, game)
     if isinstance(vote, NotEnded):

@@ -6,7 +6,7 @@ from aiogram import Bot, Router
 from aiogram.types import CallbackQuery, Message
 
 from codemojex.bot.answers import answer
-from codemojex.bot.filters import InPrivate, is_copy
+from codemojex.bot.filters import InPrivate, StrangeOrder, is_copy
 from codemojex.bot.scene import Desk, of_message
 
 
@@ -14,6 +14,7 @@ def build() -> Router:
     """The router of this screen."""
     router = Router(name="fallback")
     router.message.register(unknown_text, InPrivate())
+    router.message.register(unknown_order, StrangeOrder())
     router.callback_query.register(unknown_button)
     return router
 
@@ -27,6 +28,14 @@ async def unknown_text(message: Message, desk: Desk, request: str) -> None:
         await scene.answer(scene.words("text-copied"), kind="copied")
     else:
         await scene.answer(scene.words("text-unknown"))
+
+
+async def unknown_order(message: Message, desk: Desk, request: str, near: str) -> None:
+    """A command that does not exist: only who typed it is told."""
+    scene = await of_message(desk, request, message)
+    if scene is not None:
+        text = scene.words("order-near", order=near) if near else scene.words("order-unknown")
+        await scene.whisper(text, kind="order")
 
 
 async def unknown_button(query: CallbackQuery, bot: Bot, desk: Desk) -> None:

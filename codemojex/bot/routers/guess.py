@@ -12,12 +12,14 @@ from codemojex.bot.anonymous import tell_anonymous
 from codemojex.bot.drafts import pins
 from codemojex.bot.filters import OnlyEmojis, Order
 from codemojex.bot.handing_in import hand_in, show_again_when_far
+from codemojex.bot.members import shut_out
 from codemojex.bot.scene import Desk, Scene, of_message
 from codemojex.game import emoji
 from codemojex.game.emoji import Chat, Guess, Parsed, Repeated, Unknown, WrongLength
 from codemojex.game.presets import GameSettings
 from codemojex.play.games import Snapshot
 
+MAX_CLUSTER = 16  # characters of a sign that is told back: a family or a flag fits, a tower of marks does not
 _SIGNS = re.compile("[,;，、]")  # between the emojis of a list
 
 
@@ -39,10 +41,12 @@ async def typed(message: Message, bot: Bot, desk: Desk, request: str) -> None:
         if scene.private:
             await scene.whisper(scene.words("no-game"))
         return
+    if await shut_out(bot, scene, game):
+        return
     locks = await _locks(scene, game)
     found = _read(game, message.text or "", locks)
     if scene.private or _meant(message, found, game.settings, len(locks), desk.me.user_id):
-        await _take(bot, scene, game, found, locks)
+        await _take(scene, game, found, locks)
 
 
 async def ordered(message: Message, bot: Bot, desk: Desk, request: str, args: str) -> None:
@@ -55,8 +59,10 @@ async def ordered(message: Message, bot: Bot, desk: Desk, request: str, args: st
     if game is None:
         await scene.whisper(scene.words("no-game"))
         return
+    if await shut_out(bot, scene, game):
+        return
     locks = await _locks(scene, game)
-    await _take(bot, scene, game, _read(game, _SIGNS.sub(" ", args), locks), locks)
+    await _take(scene, game, _read(game, _SIGNS.sub(" ", args), locks), locks)
 
 
 async def _locks(scene: Scene, game: Snapshot) -> dict[int, str]:
@@ -68,13 +74,13 @@ def _read(game: Snapshot, text: str, locks: dict[int, str]) -> Parsed:
     return emoji.parse_guess(text, game.settings.palette, game.settings.length, locks)
 
 
-async def _take(bot: Bot, scene: Scene, game: Snapshot, found: Parsed, locks: Mapping[int, str]) -> None:
+async def _take(scene: Scene, game: Snapshot, found: Parsed, locks: Mapping[int, str]) -> None:
     if not isinstance(found, Guess):
         sentence, args = _complaint(found, game.settings, locks)
         # In a group one complaint of a kind; in private the next mistake is told as well.
         await scene.whisper(scene.words(sentence, **args), kind="" if scene.private else sentence)
         return
-    accepted = await hand_in(bot, scene, game, found.tokens)
+    accepted = await hand_in(scene, game, found.tokens)
     if accepted is not None:
         await show_again_when_far(scene, game, accepted)
 
@@ -105,7 +111,7 @@ def _complaint(found: Parsed, settings: GameSettings, locks: Mapping[int, str]) 
     length, free = settings.length, settings.length - len(locks)
     match found:
         case Unknown(cluster):
-            return "guess-unknown", {"cluster": cluster, "palette": "".join(settings.palette)}
+            return "guess-unknown", {"cluster": cluster[:MAX_CLUSTER], "palette": "".join(settings.palette)}
         case WrongLength(n) if n >= 2 * length:
             return "guess-burst", {"length": length, "count": n}
         case Chat() | WrongLength() if not free:

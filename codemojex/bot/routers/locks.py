@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from aiogram import Router
+from aiogram import Bot, Router
 from aiogram.types import Message
 
 from codemojex.bot.anonymous import tell_anonymous
 from codemojex.bot.drafts import pins, shown
 from codemojex.bot.filters import Order
 from codemojex.bot.handing_in import refresh_composer
+from codemojex.bot.members import shut_out
 from codemojex.bot.scene import Desk, Scene, of_message
 from codemojex.game import emoji, locks
 from codemojex.game.presets import GameSettings
@@ -27,9 +28,9 @@ def build() -> Router:
     return router
 
 
-async def lock(message: Message, desk: Desk, request: str, args: str) -> None:
+async def lock(message: Message, bot: Bot, desk: Desk, request: str, args: str) -> None:
     """Pin an emoji at a place counted from 1."""
-    found = await _scene_and_game(message, desk, request)
+    found = await _scene_and_game(message, bot, desk, request)
     if found is None:
         return
     scene, game = found
@@ -50,9 +51,9 @@ async def lock(message: Message, desk: Desk, request: str, args: str) -> None:
         await _change(scene, game, lambda now: locks.pin(now, at, token, settings.length))
 
 
-async def unlock(message: Message, desk: Desk, request: str, args: str) -> None:
+async def unlock(message: Message, bot: Bot, desk: Desk, request: str, args: str) -> None:
     """Let one pin go, or all of them."""
-    found = await _scene_and_game(message, desk, request)
+    found = await _scene_and_game(message, bot, desk, request)
     if found is None:
         return
     scene, game = found
@@ -71,7 +72,7 @@ def _place(digits: str, settings: GameSettings) -> int | None:
     return int(digits) - 1 if len(digits) < 4 and 1 <= int(digits) <= settings.length else None
 
 
-async def _scene_and_game(message: Message, desk: Desk, request: str) -> tuple[Scene, Snapshot] | None:
+async def _scene_and_game(message: Message, bot: Bot, desk: Desk, request: str) -> tuple[Scene, Snapshot] | None:
     scene = await of_message(desk, request, message)
     if scene is None:
         await tell_anonymous(desk, request, message)
@@ -80,7 +81,7 @@ async def _scene_and_game(message: Message, desk: Desk, request: str) -> tuple[S
     if game is None:
         await scene.whisper(scene.words("no-game"))
         return None
-    return scene, game
+    return None if await shut_out(bot, scene, game) else (scene, game)
 
 
 async def _change(scene: Scene, game: Snapshot, change: Callable[[dict[int, str]], dict[int, str]]) -> None:

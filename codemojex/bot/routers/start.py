@@ -9,7 +9,7 @@ from codemojex.bot import keyboards
 from codemojex.bot.deep_links import read_payload
 from codemojex.bot.filters import Order
 from codemojex.bot.handing_in import refresh_composer
-from codemojex.bot.members import standing
+from codemojex.bot.members import shut_out
 from codemojex.bot.scene import Desk, Scene, of_message
 from codemojex.play import games, outbound
 
@@ -56,11 +56,7 @@ async def _join(bot: Bot, scene: Scene, game_id: str) -> None:
     if game is None or game.state != "open":
         await scene.say(scene.words("start-game-over"))
         return
-    if game.settings.mode == "solo" and game.starter != scene.player.id:
-        await scene.say(scene.words("refused-not_yours"))
-        return
-    if await standing(bot, scene, game) == "out":
-        await scene.say(scene.words("not-a-member"))
+    if await shut_out(bot, scene, game):
         return
     await scene.make_current(game)
     if game.room == scene.room.id:

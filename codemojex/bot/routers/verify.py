@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from aiogram import Router
+from aiogram import Bot, Router
 from aiogram.types import Message
 
 from codemojex.bot.anonymous import tell_anonymous
 from codemojex.bot.filters import Order
+from codemojex.bot.members import shut_out
 from codemojex.bot.scene import Desk, of_message
 from codemojex.bot.texts import Html
 from codemojex.play import views
@@ -19,13 +20,15 @@ def build() -> Router:
     return router
 
 
-async def verify(message: Message, desk: Desk, request: str) -> None:
+async def verify(message: Message, bot: Bot, desk: Desk, request: str) -> None:
     """Tell whether the host was fair; while the game is on, show the commitment only."""
     scene = await of_message(desk, request, message)
     if scene is None:
         await tell_anonymous(desk, request, message)
         return
     game_id = await scene.last_game_id()
+    if game_id is not None and await shut_out(bot, scene, game_id):
+        return
     state = await views.view(desk.play, game_id) if game_id else None
     if state is None or state.opened is None:
         await scene.whisper(scene.words("no-game"))
