@@ -125,14 +125,17 @@ def queues_of(options: Options) -> dict[str, str]:
     }
 
 
-def worker_options(settings: Settings, concurrency: int, max_attempts: int = 5) -> WorkerOptions:
-    """How this program's workers work."""
+def worker_options(
+    settings: Settings, concurrency: int, max_attempts: int = 5, *, in_order: bool = False
+) -> WorkerOptions:
+    """How this program's workers work; `in_order`: one job of a lane at a time, whatever the queue's settings say."""
     return WorkerOptions(
         concurrency=concurrency,
         lease_ms=settings.lease_ms,
         grace_ms=int(settings.grace_s * 1000),
         unwind_ms=_UNWIND_MS,
         max_attempts=max_attempts,
+        lane_limit=1 if in_order else None,
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from . import bounds, keyspace
 from .backoff import Backoff, Exponential, Fixed
-from .claims import MAX_CLAIM, MAX_LEASE_MS
+from .claims import MAX_CLAIM, MAX_LANE_LIMIT, MAX_LEASE_MS
 from .connector import Connector
 from .effects import EffectBody
 from .error_text import describe
@@ -54,7 +54,8 @@ class WorkerOptions:
     `unwind_ms` for cancelled handlers to tidy up, before what they hold is given back without them; a failed job is
     tried `max_attempts` times, `backoff` apart, unless its row says otherwise; an idle worker looks again
     after `beat_ms` at the latest; one whose claims get no answer for `silent_ms` drops its sockets and finds the server
-    anew. With `pump` it promotes and recovers as well; with `publish` it tells listeners what became of each job; with
+    anew. `lane_limit` is the ceiling of every lane that has none, brought by each claim, so that an order which the
+    program relies on does not depend on the queue's settings. With `pump` it promotes and recovers as well; with `publish` it tells listeners what became of each job; with
     `hear_cancels` it listens for requests to cancel (otherwise it sees them when it renews the lease).
     """
 
@@ -67,6 +68,7 @@ class WorkerOptions:
     backoff: Backoff = field(default_factory=Exponential)
     beat_ms: int = 5_000
     silent_ms: int = 30_000
+    lane_limit: int | None = None
     pump: bool = True
     publish: bool = False
     hear_cancels: bool = False
@@ -74,6 +76,8 @@ class WorkerOptions:
     def __post_init__(self) -> None:
         for name, (low, high) in _RANGES.items():
             bounds.integer(f"worker option {name}", getattr(self, name), low, high)
+        if self.lane_limit is not None:
+            bounds.integer("worker option lane_limit", self.lane_limit, 1, MAX_LANE_LIMIT)
         bounds.one_of("worker option backoff", self.backoff, Fixed, Exponential)
         for name in ("pump", "publish", "hear_cancels"):
             bounds.flag(f"worker option {name}", getattr(self, name))
@@ -124,8 +128,8 @@ class Worker:
         self._changed = asyncio.Event()  # something finished, or work arrived
         self._hungry = asyncio.Event()  # free slots and nothing to claim
         policy = Policy(self._options.max_attempts, self._options.backoff)
-        publish = self._options.publish
-        self._settler = Settler(bus, queue, policy, bodies, self._observe, publish=publish)
+        publish, lane_limit = self._options.publish, self._options.lane_limit
+        self._settler = Settler(bus, queue, policy, bodies, self._observe, publish=publish, lane_limit=lane_limit)
         work = wrap(batch_handler or _one_by_one(handler), middleware)
         self._hands = Hands(
             bus,
