@@ -54,9 +54,10 @@ class WorkerOptions:
     `unwind_ms` for cancelled handlers to tidy up, before what they hold is given back without them; a failed job is
     tried `max_attempts` times, `backoff` apart, unless its row says otherwise; an idle worker looks again
     after `beat_ms` at the latest; one whose claims get no answer for `silent_ms` drops its sockets and finds the server
-    anew. `lane_limit` is the ceiling of every lane that has none, brought by each claim, so that an order which the
-    program relies on does not depend on the queue's settings. With `pump` it promotes and recovers as well; with `publish` it tells listeners what became of each job; with
-    `hear_cancels` it listens for requests to cancel (otherwise it sees them when it renews the lease).
+    anew. `lane_limit` is the ceiling of every lane that has none: each claim brings it, so an order that the program
+    relies on does not depend on the queue's settings. With `pump` it promotes and recovers as well; with `publish` it
+    tells listeners what became of each job; with `hear_cancels` it listens for requests to cancel (otherwise it sees
+    them when it renews the lease).
     """
 
     concurrency: int = 16
