@@ -25,13 +25,14 @@ from codemojex.engine.connector import Connector
 from codemojex.engine.errors import InvalidValue
 from codemojex.engine.near_cache import NearCache
 from codemojex.engine.nodes import NodeLease
+from codemojex.keeping import Keeper, on_reconnect
 from codemojex.ops import health as probe
 from codemojex.ops.heartbeat import Heartbeat
 from codemojex.ops.status import read, show
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
 from codemojex.process import Fault, WrongUsage, carry_out, mendable
-from codemojex.roles import Part, Watch, both, observe, options_of, parts_of, queues_of, set_limits, talks
+from codemojex.roles import Part, Watch, both, observe, options_of, parts_of, queues_of, talks
 from codemojex.settings import ROLES, Settings, variable
 from codemojex.store.engine import close, open_store
 from codemojex.store.migrate import migrate as migrate_store
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from codemojex.talking import Account
 
 __all__ = [
-    "Fault", "WrongUsage", "conformance", "export_protocol", "health", "migrate", "play", "run", "status",
+    "Fault", "WrongUsage", "conformance", "export_protocol", "health", "limits", "migrate", "play", "run", "status",
 ]  # fmt: skip
 _SPARE_S = 0.5  # beyond the grace, until what still runs is cancelled
 _log = logging.getLogger(__name__)
@@ -110,6 +111,23 @@ def status(settings: Settings) -> int:
         bus = await Connector.connect((await _place(settings)).valkey)
         try:
             show(await read(bus, queues_of(options_of(settings))), sys.stdout)
+        finally:
+            await bus.close()
+
+    return carry_out(settings, work)
+
+
+def limits(settings: Settings, reset: bool) -> int:
+    """Print the limits that stand on the server, after setting those of the settings again if asked to."""
+
+    async def work(_: asyncio.Event) -> None:
+        bus = await Connector.connect((await _place(settings)).valkey)
+        try:
+            keeper = Keeper(bus, settings)
+            if reset:
+                await keeper.look(reset=True)
+            for queue, line in (await keeper.standing()).items():
+                print(f"{queue}: {line}")
         finally:
             await bus.close()
 
@@ -222,6 +240,7 @@ async def _serve(
     async with AsyncExitStack() as stack:
         parts: list[Part] = []
         watch, exporter = Watch(), None
+        again = asyncio.Event()
         if settings.metrics_port is not None:
             from codemojex.ops.exporter import Exporter
 
@@ -235,7 +254,7 @@ async def _serve(
             stack.push_async_callback(exporter.close)
             parts.append(exporter)
             watch = Watch(both(observe, exporter.observe), [exporter.middleware])
-        bus = await Connector.connect(place.valkey, observe=watch.observe)
+        bus = await Connector.connect(place.valkey, observe=both(watch.observe, on_reconnect(again)))
         stack.push_async_callback(bus.close)
         make(place.directory)
         store = await open_store(place.database)
@@ -244,7 +263,9 @@ async def _serve(
         cache = await stack.enter_async_context(NearCache(bus, observe=watch.observe))
         game = Play(bus, lease.minter, SystemClock(), store, options=options_of(settings))
         game = with_caches(game, cache, max_entries=settings.cache_max_entries)
-        await set_limits(bus, settings)
+        keeper = Keeper(bus, settings, again=again, observe=watch.observe, on_loss=lease.renew)
+        await keeper.look()
+        parts.append(keeper)
         if exporter is not None:
             exporter.look_at(bus, list(queues_of(game.options)))
         refused = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The command line: `play`, `run`, `migrate`, `health`, `status`, `conformance`, `protocol`.
+"""The command line: `play`, `run`, `migrate`, `health`, `status`, `limits`, `conformance`, `protocol`.
 
 Exit codes: 0 well; 1 something outside is wrong (a token, a server, a database), said in one line; 2 wrong usage or a
 wrong setting. The first Ctrl-C ends a command in order, the second at once. No traceback reaches a user for
@@ -64,6 +64,17 @@ def status() -> int:
 
 
 @cli.command
+def limits(
+    *,
+    reset: Annotated[
+        bool, Parameter(negative="", help="Set the limits of the settings, whatever stands there.")
+    ] = False,
+) -> int:
+    """Show the limits that stand on the server; what an operator changed by a verb stands until the settings change."""
+    return _guarded("limits", reset)
+
+
+@cli.command
 def conformance(
     *,
     url: Annotated[str | None, Parameter(help="Server to examine; an embedded one without it.")] = None,
@@ -107,7 +118,7 @@ class _UsageError(Exception):
 
 
 def _guarded(
-    command: Literal["play", "run", "migrate", "health", "status", "conformance", "export_protocol"],
+    command: Literal["play", "run", "migrate", "health", "status", "limits", "conformance", "export_protocol"],
     *arguments: object,
     **overrides: int | Path | None,
 ) -> int:

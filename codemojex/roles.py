@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from codemojex.engine import limits
-from codemojex.engine.connector import Connector
 from codemojex.engine.error_text import plain
 from codemojex.engine.middleware import Middleware
 from codemojex.engine.observing import Observe
@@ -28,6 +28,8 @@ _RETENTION_MS = 60_000
 _WARNINGS = (".fault", ".failed", ".lease_lost", ".abandoned", ".unreadable", ".loop_blocked", ".rebuilt", ".overload")
 _UNWIND_MS = 300  # for cancelled handlers; the process cancels its parts soon after the grace
 _log = logging.getLogger(__name__)
+Setting = partial[Any]  # of coroutines; a partial's own type does not fit into another's
+"""A verb of the engine's limits with all it needs but the connection and the queue."""
 
 
 class Part(Protocol):
@@ -82,20 +84,22 @@ def options_of(settings: Settings) -> Options:
     )
 
 
-async def set_limits(bus: Connector, settings: Settings) -> None:
-    """Tell the queues their limits; the same again changes nothing."""
+def limits_of(settings: Settings) -> dict[str, list[Setting]]:
+    """The limits that the settings give to every queue. Two processes with the same settings give the same."""
     options = options_of(settings)
-    for queue in keys.queues(options):
-        if settings.guess_rate_max:
-            await limits.set_rate(bus, queue, settings.guess_rate_max, settings.guess_rate_duration_ms)
-        else:
-            await limits.clear_rate(bus, queue)
-    await limits.set_default_lane_limit(bus, inbox.QUEUE, 1)  # one update of a conversation at a time, in order
-    outbound = options.outbound
-    await limits.set_bucket(bus, outbound, settings.send_rate_per_s, settings.send_burst)
-    await limits.set_lane_rate(bus, outbound, settings.chat_rate_per_s, settings.chat_burst)
-    await limits.set_lane_rate(bus, outbound, settings.group_rate_per_min / 60, settings.group_burst, kind="GRP")
-    await limits.set_default_lane_limit(bus, outbound, 1)  # what is said in a chat stays in order
+    rate = partial(limits.set_rate, max_jobs=settings.guess_rate_max, duration_ms=settings.guess_rate_duration_ms)
+    chat = partial(limits.set_lane_rate, rate_per_s=settings.chat_rate_per_s, burst=settings.chat_burst)
+    group = partial(limits.set_lane_rate, rate_per_s=settings.group_rate_per_min / 60, burst=settings.group_burst)
+    return {
+        inbox.QUEUE: [partial(limits.set_default_lane_limit, n=1)],  # updates of a conversation come one by one
+        **{queue: [rate if settings.guess_rate_max else partial(limits.clear_rate)] for queue in keys.queues(options)},
+        options.outbound: [
+            partial(limits.set_bucket, rate_per_s=settings.send_rate_per_s, burst=settings.send_burst),
+            chat,
+            partial(group, kind="GRP"),
+            partial(limits.set_default_lane_limit, n=1),  # what is said in a chat stays in order
+        ],
+    }
 
 
 def parts_of(role: str, settings: Settings, play: Play, consumer: str, watch: Watch) -> list[Part]:

@@ -14,7 +14,7 @@ from codemojex.engine.ids import Minter
 from codemojex.engine.near_cache import NearCache
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
-from codemojex.roles import Watch, options_of, parts_of, set_limits, worker_options
+from codemojex.roles import Watch, limits_of, options_of, parts_of, worker_options
 from codemojex.settings import PREFIX, Settings, SettingsError, load_settings
 
 TOKEN = "123456:abcDEF-secret"
@@ -163,7 +163,9 @@ async def test_the_engine_takes_what_a_setting_may_be(end: Callable[[list[float]
 
     settings = load(**{name: end(ends(name)) for name in Settings.model_fields if len(ends(name)) == 2})
     bus: Any = Mock(run=AsyncMock())
-    await set_limits(bus, settings)
+    for queue, given in limits_of(settings).items():
+        for setting in given:
+            await setting(bus, queue)
     store: Any = None
     settings = settings.model_copy(update={"partitions": 1})  # many take long
     play = Play(bus, Minter(1), SystemClock(), store, options=options_of(settings))
