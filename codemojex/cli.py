@@ -40,9 +40,13 @@ def play(
 
 
 @cli.command
-def run(*, roles: Roles = None) -> int:
+def run(
+    *,
+    roles: Roles = None,
+    strict: Annotated[bool, Parameter(negative="", help="Refuse a server that may lose data.")] = False,
+) -> int:
     """Run roles of the bot against the servers named in the settings; all roles when none are named."""
-    return _guarded("run", list(ROLES) if roles is None else _chosen(roles))
+    return _guarded("run", list(ROLES) if roles is None else _chosen(roles), strict)
 
 
 @cli.command

@@ -80,6 +80,10 @@ def mendable(server: str = VALKEY_URL) -> Generator[None]:
         raise Fault(f"{error} ({server})") from error
     except ConnectionFault as error:
         reason = str(error).partition("\n")[0].rstrip(".")
+        if "READONLY" in reason:
+            raise Fault(
+                f"the server is a replica and takes no writes: give its primary's address ({server})"
+            ) from error
         raise Fault(f"{reason}: check that Valkey runs there, and {server}") from error
     except (StoreUnavailable, EmbeddedServerError, EngineError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
