@@ -71,7 +71,7 @@ class Keeper:
             except (ConnectionFault, ServerError) as error:
                 failures += 1
                 wait_s = reconnect_s(failures)
-                self._observe("settings.fault", {"error": describe(error)})
+                self._observe("settings.fault", {"error": describe(error), "away": isinstance(error, ConnectionFault)})
             if not self._stop.is_set():
                 await wait(self._look_now, wait_s)
 

@@ -17,6 +17,7 @@ from typing import Any, cast
 from codemojex import logs
 from codemojex.embedded import EmbeddedServerError
 from codemojex.engine.errors import AccessDenied, ConnectionFault, EngineError, Refused, ServerError, ServerFull
+from codemojex.outages import Outages
 from codemojex.settings import Settings
 from codemojex.store.errors import StoreUnavailable
 
@@ -39,17 +40,20 @@ def carry_out(
 
     `server` names what says where the server is. Raises Fault for what a user can mend.
     """
-    logs.configure(level=settings.log_level, form=settings.log_format, secrets=settings.secrets())
+    outages = Outages()
+    logs.configure(level=settings.log_level, form=settings.log_format, secrets=settings.secrets(), filters=[outages])
     try:
         with mendable(server):
-            return asyncio.run(_until_signalled(work))
+            return asyncio.run(_until_signalled(work, outages))
     except BaseExceptionGroup as group:
         with mendable(server):
             raise _only(group) from None
+    finally:
+        outages.end()
     raise AssertionError("unreachable")
 
 
-async def _until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
+async def _until_signalled(work: Callable[[asyncio.Event], Awaitable[None]], outages: Outages) -> int:
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     stop = asyncio.Event()
@@ -64,10 +68,13 @@ async def _until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) -> 
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, signalled)
+    watch = loop.create_task(outages.watch())
     try:
         await work(stop)
     except asyncio.CancelledError:
         return 130
+    finally:
+        watch.cancel()
     return 0
 
 

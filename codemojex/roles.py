@@ -22,6 +22,7 @@ from codemojex.engine.worker import Worker, WorkerOptions
 from codemojex.play import feed, inbox, keys, scoring
 from codemojex.play.archiver import Archiver
 from codemojex.play.context import Options, Play
+from codemojex.play.outcomes import VALKEY
 from codemojex.settings import Settings
 
 _RETENTION_MS = 60_000
@@ -48,7 +49,8 @@ def observe(event: str, data: dict[str, object]) -> None:
     """Log what the engine tells: faults as warnings, the rest for those who look closely."""
     level = logging.WARNING if event.endswith(_WARNINGS) else logging.DEBUG
     if _log.isEnabledFor(level):
-        _log.log(level, "%s", event, extra={key: plain(value) for key, value in data.items()})
+        said = {key: plain(value) for key, value in data.items() if key != "away"}
+        _log.log(level, "%s", event, extra=said | {"outage": VALKEY if data.get("away") else None})
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from types import TracebackType
 from . import bounds
 from .clock import Clock
 from .connector import Connector
-from .errors import EngineError, LeaseLost, OutOfNodes
+from .errors import ConnectionFault, EngineError, LeaseLost, OutOfNodes
 from .ids import SCRIPT_NODES, BrandedId, Minter
 from .keyspace import NODES_KEY
 from .observing import Observe, observer
@@ -94,7 +94,7 @@ class NodeLease:
         try:
             await self._bus.run(ENGINE.script("node_renew"), [self._key], [node, self._token, 0, self._rest_ms])
         except EngineError as fault:  # it lapses by itself
-            self._observe("node.fault", {"node": node, "error": str(fault)})
+            self._observe("node.fault", {"node": node, "error": str(fault), "away": isinstance(fault, ConnectionFault)})
 
     async def _acquire(self) -> None:
         sent = time.monotonic()
@@ -117,7 +117,9 @@ class NodeLease:
             try:
                 await self.renew()
             except EngineError as error:  # the next third of the lease tries again; `lost` speaks up in time
-                self._observe("node.fault", {"node": self._node, "error": str(error)})
+                self._observe(
+                    "node.fault", {"node": self._node, "error": str(error), "away": isinstance(error, ConnectionFault)}
+                )
 
     async def renew(self) -> None:
         """Renew now, before it is time: for a server that has lost its data, say."""

@@ -98,7 +98,10 @@ class Settler:
         try:
             await events.publish_many(self._bus, self._queue, texts)
         except (ConnectionFault, ServerError) as error:
-            self._observe("worker.fault", {"queue": self._queue, "error": describe(error)})
+            self._observe(
+                "worker.fault",
+                {"queue": self._queue, "error": describe(error), "away": isinstance(error, ConnectionFault)},
+            )
 
     async def flush(self, deadline: float) -> None:
         """Send what is finished, again after faults until `deadline`; then the leases lapse and others recover."""
@@ -111,7 +114,10 @@ class Settler:
                 await self.publish()
             except (ConnectionFault, ServerError) as error:
                 faults += 1
-                self._observe("worker.fault", {"queue": self._queue, "error": describe(error)})
+                self._observe(
+                    "worker.fault",
+                    {"queue": self._queue, "error": describe(error), "away": isinstance(error, ConnectionFault)},
+                )
                 pause_s = reconnect_s(faults)
                 if time.monotonic() + pause_s > deadline:
                     return

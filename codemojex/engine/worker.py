@@ -196,7 +196,14 @@ class Worker:
                 raise
             except Exception as error:  # of the connection, of the server, or of what it answered
                 faults += 1
-                self._observe("worker.fault", {"queue": self._queue, "error": describe(error)})
+                self._observe(
+                    "worker.fault",
+                    {
+                        "queue": self._queue,
+                        "error": describe(error),
+                        "away": isinstance(error, ConnectionFault | TimeoutError),
+                    },
+                )
                 if time.monotonic() - asked >= silent_s:
                     await self._start_anew()
                     asked = time.monotonic()
@@ -249,7 +256,14 @@ class Worker:
             async with asyncio.timeout(_SPARE_S):
                 await self._bus.renew(self._wake_key)
         except (ConnectionFault, ServerError, TimeoutError) as error:
-            self._observe("worker.fault", {"queue": self._queue, "error": describe(error)})
+            self._observe(
+                "worker.fault",
+                {
+                    "queue": self._queue,
+                    "error": describe(error),
+                    "away": isinstance(error, ConnectionFault | TimeoutError),
+                },
+            )
 
     async def _listen(self) -> None:
         """Turn wake tokens into `changed` while the worker is hungry; hand on a token that came too late."""

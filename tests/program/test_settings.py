@@ -140,6 +140,9 @@ def test_every_topology_is_accepted_and_its_passwords_are_secrets(url: str, secr
         (b"CODEMOJEX_PORT=\xff", ""),
         (b'# mine\nBOT_TOKEN="1:hunter2\nA=1\n', ", line 2"),
         (b"A=1\nhunter2 !\n", ", line 2"),
+        (b"A=1\nhunter2\n", ", line 2"),
+        (b"A=1\n\nexport hunter2\nB=2\n", ", line 3"),
+        (b"# a remark\n\nhunter2 # as well\n", ", line 3"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_with_the_line_and_not_shown(
