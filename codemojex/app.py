@@ -25,13 +25,15 @@ from codemojex.engine.connector import Connector
 from codemojex.engine.errors import InvalidValue
 from codemojex.engine.near_cache import NearCache
 from codemojex.engine.nodes import NodeLease
+from codemojex.keeping import Keeper, on_reconnect
 from codemojex.ops import health as probe
+from codemojex.ops import server
 from codemojex.ops.heartbeat import Heartbeat
 from codemojex.ops.status import read, show
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
-from codemojex.process import Fault, WrongUsage, carry_out, mendable
-from codemojex.roles import Part, Watch, both, observe, options_of, parts_of, queues_of, set_limits, talks
+from codemojex.process import VALKEY_URL, Fault, WrongUsage, carry_out, mendable
+from codemojex.roles import Part, Watch, both, observe, options_of, parts_of, queues_of, talks
 from codemojex.settings import ROLES, Settings, variable
 from codemojex.store.engine import close, open_store
 from codemojex.store.migrate import migrate as migrate_store
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from codemojex.talking import Account
 
 __all__ = [
-    "Fault", "WrongUsage", "conformance", "export_protocol", "health", "migrate", "play", "run", "status",
+    "Fault", "WrongUsage", "conformance", "export_protocol", "health", "limits", "migrate", "play", "run", "status",
 ]  # fmt: skip
 _SPARE_S = 0.5  # beyond the grace, until what still runs is cancelled
 _log = logging.getLogger(__name__)
@@ -61,11 +63,11 @@ def play(settings: Settings) -> int:
     return carry_out(settings, lambda stop: _play(settings, stop))
 
 
-def run(settings: Settings, roles: Sequence[str]) -> int:
-    """The given roles against the servers of the settings; returns after a signal."""
+def run(settings: Settings, roles: Sequence[str], strict: bool) -> int:
+    """The given roles against the servers of the settings; `strict` wants servers that keep what they are given."""
     if any(talks(role) for role in roles):
         _import_talking()
-    return carry_out(settings, lambda stop: _run(settings, roles, stop))
+    return carry_out(settings, lambda stop: _run(settings, roles, strict, stop))
 
 
 def migrate(settings: Settings) -> int:
@@ -90,6 +92,7 @@ def health(settings: Settings, roles: Sequence[str]) -> int:
             database_url=place.database,
             directory=_heartbeats(place.directory),
             roles=roles,
+            queues=queues_of(options_of(settings)),
         )
         findings.extend(await probe.examine(checks))
 
@@ -99,7 +102,8 @@ def health(settings: Settings, roles: Sequence[str]) -> int:
         field = f"{finding.name}_url"  # there is none for a role
         named = not finding.well and settings.valkey_url is not None and getattr(settings, field, None) is not None
         told = f"{finding.detail} ({variable(field)})" if named else finding.detail
-        print(f"{'ok  ' if finding.well else 'FAIL'} {finding.name}: {told}")
+        mark = "warn" if finding.doubtful else "ok  " if finding.well else "FAIL"
+        print(f"{mark} {finding.name}: {told}")
     return code if all(finding.well for finding in findings) else 1
 
 
@@ -110,6 +114,23 @@ def status(settings: Settings) -> int:
         bus = await Connector.connect((await _place(settings)).valkey)
         try:
             show(await read(bus, queues_of(options_of(settings))), sys.stdout)
+        finally:
+            await bus.close()
+
+    return carry_out(settings, work)
+
+
+def limits(settings: Settings, reset: bool) -> int:
+    """Print the limits that stand on the server, after setting those of the settings again if asked to."""
+
+    async def work(_: asyncio.Event) -> None:
+        bus = await Connector.connect((await _place(settings)).valkey)
+        try:
+            keeper = Keeper(bus, settings)
+            if reset:
+                await keeper.look(reset=True)
+            for queue, line in (await keeper.standing()).items():
+                print(f"{queue}: {line}")
         finally:
             await bus.close()
 
@@ -203,7 +224,7 @@ async def _play(settings: Settings, stop: asyncio.Event) -> None:
             await _serve(settings, ROLES, Place(valkey, database, directory), account, stop)
 
 
-async def _run(settings: Settings, roles: Sequence[str], stop: asyncio.Event) -> None:
+async def _run(settings: Settings, roles: Sequence[str], strict: bool, stop: asyncio.Event) -> None:
     account = None
     if any(talks(role) for role in roles):
         from codemojex.talking import Account
@@ -212,16 +233,24 @@ async def _run(settings: Settings, roles: Sequence[str], stop: asyncio.Event) ->
             raise Fault("BOT_TOKEN is missing: set it to the bot's token from @BotFather, or use `codemojex play`")
         account = Account(settings.bot_token.get_secret_value(), settings.telegram_api_url)
     place = Place(_valkey(settings), _database(settings), settings.data_dir)
-    await _serve(settings, roles, place, account, stop)
+    await _serve(settings, roles, place, account, stop, strict=strict)
 
 
 async def _serve(
-    settings: Settings, roles: Sequence[str], place: Place, account: Account | None, stop: asyncio.Event
+    settings: Settings,
+    roles: Sequence[str],
+    place: Place,
+    account: Account | None,
+    stop: asyncio.Event,
+    *,
+    strict: bool | None = None,
 ) -> None:
-    """Run the roles until `stop`. `account` is there when one of them talks to Telegram."""
+    """Run the roles until `stop`. `account` is there when one of them talks to Telegram; `strict` is None where the
+    server is our own."""
     async with AsyncExitStack() as stack:
         parts: list[Part] = []
         watch, exporter = Watch(), None
+        again = asyncio.Event()
         if settings.metrics_port is not None:
             from codemojex.ops.exporter import Exporter
 
@@ -235,8 +264,10 @@ async def _serve(
             stack.push_async_callback(exporter.close)
             parts.append(exporter)
             watch = Watch(both(observe, exporter.observe), [exporter.middleware])
-        bus = await Connector.connect(place.valkey, observe=watch.observe)
+        bus = await Connector.connect(place.valkey, observe=both(watch.observe, on_reconnect(again)))
         stack.push_async_callback(bus.close)
+        if strict is not None:
+            await _examine(bus, settings, strict)
         make(place.directory)
         store = await open_store(place.database)
         stack.push_async_callback(close, store)
@@ -244,7 +275,9 @@ async def _serve(
         cache = await stack.enter_async_context(NearCache(bus, observe=watch.observe))
         game = Play(bus, lease.minter, SystemClock(), store, options=options_of(settings))
         game = with_caches(game, cache, max_entries=settings.cache_max_entries)
-        await set_limits(bus, settings)
+        keeper = Keeper(bus, settings, again=again, observe=watch.observe, on_loss=lease.renew)
+        await keeper.look()
+        parts.append(keeper)
         if exporter is not None:
             exporter.look_at(bus, list(queues_of(game.options)))
         refused = asyncio.Event()
@@ -266,6 +299,17 @@ async def _serve(
         await _work(parts, Heartbeat(_heartbeats(place.directory), roles), stop, refused, settings.grace_s)
         if refused.is_set():
             raise Fault("Telegram refuses the bot token: check BOT_TOKEN against what @BotFather shows")
+
+
+async def _examine(bus: Connector, settings: Settings, strict: bool) -> None:
+    """Say in one line what the servers may lose. Raises Fault for what cannot work; `strict`: for any doubt."""
+    found = await server.look(bus, queues_of(options_of(settings)))
+    if found.broken or (strict and found.doubts):
+        raise Fault(f"{found.text} ({VALKEY_URL})")
+    if found.doubts:
+        _log.warning("the server may lose data: %s", found.text)
+    elif found.unknown:
+        _log.info("whether the server keeps its data cannot be told: %s", found.text)
 
 
 async def _work(

@@ -1,4 +1,4 @@
-"""The command line: `play`, `run`, `migrate`, `health`, `status`, `conformance`, `protocol`.
+"""The command line: `play`, `run`, `migrate`, `health`, `status`, `limits`, `conformance`, `protocol`.
 
 Exit codes: 0 well; 1 something outside is wrong (a token, a server, a database), said in one line; 2 wrong usage or a
 wrong setting. The first Ctrl-C ends a command in order, the second at once. No traceback reaches a user for
@@ -40,9 +40,13 @@ def play(
 
 
 @cli.command
-def run(*, roles: Roles = None) -> int:
+def run(
+    *,
+    roles: Roles = None,
+    strict: Annotated[bool, Parameter(negative="", help="Refuse a server that may lose data.")] = False,
+) -> int:
     """Run roles of the bot against the servers named in the settings; all roles when none are named."""
-    return _guarded("run", list(ROLES) if roles is None else _chosen(roles))
+    return _guarded("run", list(ROLES) if roles is None else _chosen(roles), strict)
 
 
 @cli.command
@@ -61,6 +65,17 @@ def health(*, roles: Roles = None) -> int:
 def status() -> int:
     """Show how the queues stand."""
     return _guarded("status")
+
+
+@cli.command
+def limits(
+    *,
+    reset: Annotated[
+        bool, Parameter(negative="", help="Set the limits of the settings, whatever stands there.")
+    ] = False,
+) -> int:
+    """Show the limits that stand on the server; what an operator changed by a verb stands until the settings change."""
+    return _guarded("limits", reset)
 
 
 @cli.command
@@ -107,7 +122,7 @@ class _UsageError(Exception):
 
 
 def _guarded(
-    command: Literal["play", "run", "migrate", "health", "status", "conformance", "export_protocol"],
+    command: Literal["play", "run", "migrate", "health", "status", "limits", "conformance", "export_protocol"],
     *arguments: object,
     **overrides: int | Path | None,
 ) -> int:

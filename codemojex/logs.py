@@ -70,10 +70,12 @@ def configure(
     form: Literal["auto", "console", "json"] = "auto",
     secrets: Sequence[str] = (),
     stream: TextIO | None = None,
+    filters: Sequence[logging.Filter] = (),
 ) -> Redactor:
     """Send all logging of this process to `stream` (standard error when None), without `secrets`.
 
-    A second call replaces the first. Returns the redactor, for texts that leave by another way than the log.
+    `filters` decide which records are written. A second call replaces the first. Returns the redactor, for texts that
+    leave by another way than the log.
     """
     out = stream or sys.stderr
     console = form == "console" or (form == "auto" and out.isatty())
@@ -100,6 +102,7 @@ def configure(
             ],
         )
     )
+    handler.filters[:] = filters
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -18,6 +18,7 @@ from typing import Any, cast
 from codemojex import logs
 from codemojex.embedded import EmbeddedServerError
 from codemojex.engine.errors import AccessDenied, ConnectionFault, EngineError, Refused, ServerError, ServerFull
+from codemojex.outages import Outages
 from codemojex.settings import Settings
 from codemojex.store.errors import StoreUnavailable
 
@@ -41,16 +42,18 @@ def carry_out(
 
     `server` names what says where the server is. Raises Fault for what a user can mend.
     """
-    logs.configure(level=settings.log_level, form=settings.log_format, secrets=settings.secrets())
+    outages = Outages()
+    logs.configure(level=settings.log_level, form=settings.log_format, secrets=settings.secrets(), filters=[outages])
     left = _LeftBehind()
     try:
         with mendable(server):
-            return asyncio.run(_until_signalled(work, left))
+            return asyncio.run(_until_signalled(work, left, outages))
     except BaseExceptionGroup as group:
         with mendable(server):
             raise _only(group) from None
     finally:
         left.ended()
+        outages.end()
     raise AssertionError("unreachable")
 
 
@@ -79,7 +82,9 @@ class _LeftBehind:
         os._exit(code)
 
 
-async def _until_signalled(work: Callable[[asyncio.Event], Awaitable[None]], left: _LeftBehind) -> int:
+async def _until_signalled(
+    work: Callable[[asyncio.Event], Awaitable[None]], left: _LeftBehind, outages: Outages
+) -> int:
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     stop = asyncio.Event()
@@ -95,10 +100,13 @@ async def _until_signalled(work: Callable[[asyncio.Event], Awaitable[None]], lef
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, signalled)
     code = 0
+    watch = loop.create_task(outages.watch())
     try:
         await work(stop)
     except asyncio.CancelledError:
         code = 130
+    finally:
+        watch.cancel()
     left.work_is_over(code)
     return code
 
@@ -112,6 +120,10 @@ def mendable(server: str = VALKEY_URL) -> Generator[None]:
         raise Fault(f"{error} ({server})") from error
     except ConnectionFault as error:
         reason = str(error).partition("\n")[0].rstrip(".")
+        if "READONLY" in reason:
+            raise Fault(
+                f"the server is a replica and takes no writes: give its primary's address ({server})"
+            ) from error
         raise Fault(f"{reason}: check that Valkey runs there, and {server}") from error
     except (StoreUnavailable, EmbeddedServerError, EngineError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]

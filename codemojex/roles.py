@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from codemojex.engine import limits
-from codemojex.engine.connector import Connector
 from codemojex.engine.error_text import plain
 from codemojex.engine.middleware import Middleware
 from codemojex.engine.observing import Observe
@@ -22,6 +22,7 @@ from codemojex.engine.worker import Worker, WorkerOptions
 from codemojex.play import feed, inbox, keys, scoring
 from codemojex.play.archiver import Archiver
 from codemojex.play.context import Options, Play
+from codemojex.play.outcomes import VALKEY
 from codemojex.settings import Settings
 
 _RETENTION_MS = 60_000
@@ -38,6 +39,8 @@ _WARNINGS = (
 )
 _UNWIND_MS = 300  # for cancelled handlers; the process cancels its parts soon after the grace
 _log = logging.getLogger(__name__)
+Setting = partial[Any]  # of coroutines; a partial's own type does not fit into another's
+"""A verb of the engine's limits with all it needs but the connection and the queue."""
 
 
 class Part(Protocol):
@@ -56,7 +59,8 @@ def observe(event: str, data: dict[str, object]) -> None:
     """Log what the engine tells: faults as warnings, the rest for those who look closely."""
     level = logging.WARNING if event.endswith(_WARNINGS) else logging.DEBUG
     if _log.isEnabledFor(level):
-        _log.log(level, "%s", event, extra={key: plain(value) for key, value in data.items()})
+        said = {key: plain(value) for key, value in data.items() if key != "away"}
+        _log.log(level, "%s", event, extra=said | {"outage": VALKEY if data.get("away") else None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +96,22 @@ def options_of(settings: Settings) -> Options:
     )
 
 
-async def set_limits(bus: Connector, settings: Settings) -> None:
-    """Tell the queues their limits; the same again changes nothing."""
+def limits_of(settings: Settings) -> dict[str, list[Setting]]:
+    """The limits that the settings give to every queue. Two processes with the same settings give the same."""
     options = options_of(settings)
-    for queue in keys.queues(options):
-        if settings.guess_rate_max:
-            await limits.set_rate(bus, queue, settings.guess_rate_max, settings.guess_rate_duration_ms)
-        else:
-            await limits.clear_rate(bus, queue)
-    await limits.set_default_lane_limit(bus, inbox.QUEUE, 1)  # one update of a conversation at a time, in order
-    outbound = options.outbound
-    await limits.set_bucket(bus, outbound, settings.send_rate_per_s, settings.send_burst)
-    await limits.set_lane_rate(bus, outbound, settings.chat_rate_per_s, settings.chat_burst)
-    await limits.set_lane_rate(bus, outbound, settings.group_rate_per_min / 60, settings.group_burst, kind="GRP")
-    await limits.set_default_lane_limit(bus, outbound, 1)  # what is said in a chat stays in order
+    rate = partial(limits.set_rate, max_jobs=settings.guess_rate_max, duration_ms=settings.guess_rate_duration_ms)
+    chat = partial(limits.set_lane_rate, rate_per_s=settings.chat_rate_per_s, burst=settings.chat_burst)
+    group = partial(limits.set_lane_rate, rate_per_s=settings.group_rate_per_min / 60, burst=settings.group_burst)
+    return {
+        inbox.QUEUE: [partial(limits.set_default_lane_limit, n=1)],  # updates of a conversation come one by one
+        **{queue: [rate if settings.guess_rate_max else partial(limits.clear_rate)] for queue in keys.queues(options)},
+        options.outbound: [
+            partial(limits.set_bucket, rate_per_s=settings.send_rate_per_s, burst=settings.send_burst),
+            chat,
+            partial(group, kind="GRP"),
+            partial(limits.set_default_lane_limit, n=1),  # what is said in a chat stays in order
+        ],
+    }
 
 
 def parts_of(role: str, settings: Settings, play: Play, consumer: str, watch: Watch) -> list[Part]:
@@ -135,14 +141,17 @@ def queues_of(options: Options) -> dict[str, str]:
     }
 
 
-def worker_options(settings: Settings, concurrency: int, max_attempts: int = 5) -> WorkerOptions:
-    """How this program's workers work."""
+def worker_options(
+    settings: Settings, concurrency: int, max_attempts: int = 5, *, in_order: bool = False
+) -> WorkerOptions:
+    """How this program's workers work; `in_order`: one job of a lane at a time, whatever the queue's settings say."""
     return WorkerOptions(
         concurrency=concurrency,
         lease_ms=settings.lease_ms,
         grace_ms=int(settings.grace_s * 1000),
         unwind_ms=_UNWIND_MS,
         max_attempts=max_attempts,
+        lane_limit=1 if in_order else None,
     )
 
 

@@ -370,9 +370,11 @@ def _names_in(file: Path) -> list[str]:
     except OSError as error:
         line = f"{file}: it cannot be read ({error.strerror}): mend its permissions, or remove it"
         raise SettingsError([line]) from None
-    wrong = [binding.original.line for binding in bindings if binding.error]
+    wrong = [binding.original for binding in bindings if binding.error or (binding.key and binding.value is None)]
     if wrong:
-        raise SettingsError([f"{file}, line {line}: write NAME=value, and close every quote" for line in wrong])
+        blank = [one.string[: len(one.string) - len(one.string.lstrip())].count("\n") for one in wrong]
+        lines = [one.line + above for one, above in zip(wrong, blank, strict=True)]
+        raise SettingsError([f"{file}, line {line}: write NAME=value, and close every quote" for line in lines])
     return [binding.key for binding in bindings if binding.key]
 
 

@@ -21,7 +21,7 @@ from aiogram.exceptions import ClientDecodeError
 from aiogram.methods import GetUpdates
 
 from codemojex.play.inbox import Incoming
-from codemojex.play.outcomes import OUTAGES
+from codemojex.play.outcomes import OUTAGES, VALKEY, away
 
 from .errors import BadToken, Classified, Fault, classify
 from .naming import incoming, set_aside, update_id
@@ -33,6 +33,7 @@ ALLOWED_UPDATES = ("message", "callback_query", "my_chat_member", "chat_member")
 SINGLY_AFTER = 3  # failures of a batch until its updates are taken one by one
 _UPDATE_ID = re.compile(r'(?<!\\)"update_id"\s*:\s*([0-9]{1,16})(?![0-9])')
 _OK = re.compile(r'\s*\{\s*"ok"\s*:\s*true\b')
+_AWAY = (Fault.SERVER, Fault.NEVER_SENT, Fault.UNKNOWN_OUTCOME)
 _IDLE_S = 0.2  # how soon a full queue or a lease in other hands is looked at again
 
 
@@ -221,7 +222,8 @@ class Intake:
             raise BadToken from None
         wait_s = self._wait_s(met, failures)
         text = str(error) if isinstance(error, NotAdmittedError | NamelessError) else f"{met.fault}: {met.reason}"
-        log.warning("updates are not coming in, next attempt in %.1f s: %s", wait_s, text)
+        told = {"outage": "Telegram" if met.fault in _AWAY else away(error), "again_s": wait_s}
+        log.warning("updates are not coming in, next attempt in %.1f s: %s", wait_s, text, extra=told)
         if met.fault is Fault.CONFLICT:
             await self._give_back()
         await self._pause(wait_s)
@@ -237,7 +239,7 @@ class Intake:
         try:
             return await self._depth() >= self._options.max_depth
         except Exception as error:  # the bus is away; what it is does not matter here
-            log.warning("the queue's depth is unknown: %s", type(error).__name__)
+            log.warning("the queue's depth is unknown: %s", type(error).__name__, extra={"outage": away(error)})
             return True
 
     async def _keep_lease(self) -> None:
@@ -246,7 +248,8 @@ class Intake:
                 async with asyncio.timeout(2 * self._options.renew_s):
                     held = await self._lease.hold()
             except Exception as error:  # as above
-                log.warning("the poller's lease cannot be renewed: %s", type(error).__name__)
+                told = {"outage": away(error) or VALKEY}  # also when its answer took too long
+                log.warning("the poller's lease cannot be renewed: %s", type(error).__name__, extra=told)
                 held = False
             if held:
                 self._held.set()
@@ -263,7 +266,9 @@ class Intake:
         try:
             await self._lease.release()
         except Exception as error:  # it lapses by itself
-            log.warning("the poller's lease was not given back: %s", type(error).__name__)
+            log.warning(
+                "the poller's lease was not given back: %s", type(error).__name__, extra={"outage": away(error)}
+            )
 
     async def _pause(self, seconds: float) -> None:
         try:

@@ -17,7 +17,7 @@ from aiogram import Bot, Dispatcher
 from aiogram.types import Update
 from aiogram.types.update import UpdateTypeLookupError
 
-from codemojex.play.outcomes import OUTAGES, Complete, Discard, Job, Outcome, Park, Retry
+from codemojex.play.outcomes import OUTAGES, Complete, Discard, Job, Outcome, Park, Retry, away
 
 from . import forged
 from .answers import answer
@@ -58,7 +58,8 @@ class Updates:
         try:
             await self._dispatcher.feed_update(self._bot, update, desk=self._desk, request=request)
         except OUTAGES as error:
-            log.warning("update %s waits: %s", update.update_id, type(error).__name__)
+            told = {"outage": away(error), "again_s": OUTAGE_REST_MS / 1000}
+            log.warning("update %s waits: %s", update.update_id, type(error).__name__, extra=told)
             await self._soothe(update)
             return Park(OUTAGE_REST_MS)
         except HOPELESS as error:

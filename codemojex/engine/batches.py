@@ -52,6 +52,7 @@ class BatchOptions:
     backoff: Backoff = field(default_factory=Exponential)
     beat_ms: int = 5_000
     silent_ms: int = 30_000
+    lane_limit: int | None = None
     pump: bool = True
     publish: bool = False
     hear_cancels: bool = False

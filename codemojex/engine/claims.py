@@ -20,6 +20,7 @@ MAX_CLAIM = 500
 MAX_LEASE_MS = 24 * 3600 * 1000
 DEFAULT_BYTES = 1024 * 1024
 MAX_BYTES = 512 * 1024 * 1024
+MAX_LANE_LIMIT = 1_000_000
 
 Mode = Literal["all", "flat", "lane", "whole"]
 _FIELDS = 7
@@ -44,17 +45,25 @@ class Claimed:
 
 
 async def claim_many(
-    bus: Connector, queue: str, n: int, lease_ms: int, *, max_bytes: int = DEFAULT_BYTES, mode: Mode = "all"
+    bus: Connector,
+    queue: str,
+    n: int,
+    lease_ms: int,
+    *,
+    max_bytes: int = DEFAULT_BYTES,
+    mode: Mode = "all",
+    lane_limit: int | None = None,
 ) -> Claimed:
     """Claim up to `n` jobs of lanes and flat backlog, all under one deadline.
 
     `max_bytes` bounds the payloads of one claim; the last job may exceed it by its own size. What is due (scheduled
-    jobs, resting lanes) comes back first.
+    jobs, resting lanes) comes back first. `lane_limit` is the ceiling of every lane that has none: it holds also while
+    the queue's own settings are lost.
     """
-    check_claim(n, lease_ms, max_bytes)
+    check_claim(n, lease_ms, max_bytes, lane_limit)
     bounds.choice("mode", mode, "all", "flat", "lane", "whole")
     prefix = keyspace.of(queue).prefix
-    now, reply = await bus.run(ENGINE.script("claim_many"), (prefix,), (n, lease_ms, max_bytes, mode))
+    now, reply = await bus.run(ENGINE.script("claim_many"), (prefix,), (n, lease_ms, max_bytes, mode, lane_limit or 0))
     return claimed(queue, now, lease_ms, reply)
 
 
@@ -69,11 +78,13 @@ async def claim_batch(bus: Connector, queue: str, size: int, lease_ms: int) -> S
     return (await claim_many(bus, queue, size, lease_ms, mode="flat")).jobs
 
 
-def check_claim(n: int, lease_ms: int, max_bytes: int) -> None:
+def check_claim(n: int, lease_ms: int, max_bytes: int, lane_limit: int | None = None) -> None:
     """Raise InvalidValue for what no claim can mean."""
     bounds.integer("jobs of a claim", n, 1, MAX_CLAIM)
     check_lease(lease_ms)
     bounds.integer("max_bytes", max_bytes, 1, MAX_BYTES)
+    if lane_limit is not None:
+        bounds.integer("lane_limit", lane_limit, 1, MAX_LANE_LIMIT)
 
 
 def check_lease(lease_ms: int) -> None:

@@ -1,8 +1,9 @@
 """The tail of a table's coherence log: how a process hears what others changed.
 
 Every process reads the log with a cursor of its own, on a connection of its own. The ids are dense, so a missed entry
-shows as a gap; a gap, a log that began anew or another server means that anything may have changed, and the process
-forgets what it keeps. `current` tells whether the tail is near enough to the end for the first layer to be served.
+shows as a gap. A gap, a log that is gone or began again, or another server means that anything may have changed: the
+process forgets what it keeps. `current` tells whether the tail is near enough to the end for the first layer to be
+served.
 """
 
 from __future__ import annotations
@@ -114,6 +115,9 @@ class Tail:
                 self._listener.hear(fields[b"id"].decode(), int(fields[b"v"]))
             except (KeyError, ValueError):  # not written by this engine: it may mean anything
                 self._listener.flush()
+        if not entries and self._last != (0, 0) and not await self._bus.execute("EXISTS", self._log):
+            self._listener.flush()  # the server lost its data, and nobody has written since
+            self._last = (0, 0)
         if len(entries) < _PAGE:
             self._heard_at = sent
 

@@ -14,13 +14,14 @@ from typing import Any
 
 from . import bounds
 from .addresses import Place, place
-from .connections import Limits, run_id
+from .connections import Limits, fence, run_id
 from .errors import EngineError, ScriptDefect, ServerError
 from .observing import Observe, observer
 from .pools import Arg
 from .round_trips import Timed
 from .scripts import Script
 from .topology import Transport, open_transport
+from .translation import translated
 
 __all__ = ["Arg", "Connector", "Opened", "connector"]
 
@@ -144,6 +145,13 @@ class Connector:
     async def identity(self, key: str) -> bytes:
         """Names the server process that serves `key` now: another one, or one that was restarted, differs."""
         return run_id(await self.at(key, "INFO", "server"))
+
+    async def fence(self) -> None:
+        """Pass the version fence again, as every new socket does: a server that lost its data is claimed again.
+
+        Raises VersionFence when another version of the protocol has claimed it since.
+        """
+        await translated(fence(self.execute))
 
     async def renew(self, key: str) -> None:
         """Drop every socket to the server of `key`, and find it anew.

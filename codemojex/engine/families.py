@@ -62,7 +62,7 @@ QUEUE = (
         "meta",
         "hash",
         "settings: `paused`, `concurrency`, `max`; ours `limiter`, `duration`, `rate`, `burst`, `lane_rate`, "
-        "`lane_burst`, `lane_kinds`, `lane_rate:<kind>`, `lane_limit`, `repeats`",
+        "`lane_burst`, `lane_kinds`, `lane_rate:<kind>`, `lane_limit`, `repeats`; the program's `kept`",
         _SETTING,
     ),
     Family("limiter", "string", "window: units spent; bucket: the arrival time in ms", "its window"),

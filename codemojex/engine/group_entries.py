@@ -51,8 +51,15 @@ class Entries:
         self._cursor = "0-0"
 
     async def create(self, start: str) -> None:
-        """Make the group, unless it is there: from `start` on, or where this consumer has come to."""
-        begin = self._last_seen or ("0" if start == "head" else "$")
+        """Make the group, unless it is there: from `start` on, or where this consumer has come to.
+
+        A stream that began again, on a server that lost its data, is read from its first record.
+        """
+        begin = "0" if start == "head" else "$"
+        if self._last_seen:
+            newest = await self._bus.execute("XREVRANGE", self.key, "+", "-", "COUNT", 1)
+            began_again = not newest or _place(newest[0][0].decode()) < _place(self._last_seen)
+            begin = "0" if began_again else self._last_seen
         try:
             await self._bus.execute("XGROUP", "CREATE", self.key, self._group, begin, "MKSTREAM")
         except ServerError as error:
@@ -123,3 +130,8 @@ async def read_quarantine(bus: Connector, queue: str, stream: str, count: int = 
     bounds.integer("count", count, 1, 10_000)
     entries = await bus.execute("XREVRANGE", keyspace.of(queue).quarantine(stream), "+", "-", "COUNT", count)
     return [record(entry_id, pairs) for entry_id, pairs in entries]
+
+
+def _place(stream_id: str) -> tuple[int, int]:
+    ms, _, counter = stream_id.partition("-")
+    return int(ms), int(counter)

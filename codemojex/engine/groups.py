@@ -127,13 +127,13 @@ class GroupReader:
                     self._tell("recreated", error=text)
                     continue
                 faults += 1
-                self._tell("later" if isinstance(error, TryLater) else "fault", error=text)
+                self._trouble(error)
                 cap_ms = min(self._options.retry_base_ms * 2 ** min(faults - 1, 20), _MAX_PAUSE_MS)
                 await self._until_stop(asyncio.sleep(random.uniform(0.5, 1.0) * cap_ms / 1000))
         try:
             await self._whole_backlog(untried_only=True)  # what an abandoned wait may have handed out
         except (EngineError, TryLater) as error:
-            self._tell("fault", error=plain(error))
+            self._tell("fault", error=plain(error), away=isinstance(error, ConnectionFault))
 
     async def _turn(self) -> None:
         if time.monotonic() >= self._retry_at:
@@ -255,7 +255,7 @@ class GroupReader:
             try:
                 await self._entries.touch(stream_ids)
             except EngineError as error:
-                self._tell("fault", error=str(error))
+                self._tell("fault", error=str(error), away=isinstance(error, ConnectionFault))
 
     async def _quarantine(self, entry: Record, error: str) -> None:
         await self._entries.set_aside(entry, error, self._options.quarantine_len)
@@ -281,6 +281,12 @@ class GroupReader:
         if problem is not None:
             raise problem
         return result
+
+    def _trouble(self, error: EngineError | TryLater) -> None:
+        if isinstance(error, TryLater):
+            self._tell("later", error=plain(error))
+        else:
+            self._tell("fault", error=plain(error), away=isinstance(error, ConnectionFault))
 
     def _tell(self, event: str, **data: object) -> None:
         self._observe(f"group.{event}", {"stream": self._entries.key, "group": self._group, **data})

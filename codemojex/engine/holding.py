@@ -171,7 +171,10 @@ class Hands:
             try:
                 renewed = await settlement.renew_many(self._bus, self._queue, held, self._lease_ms)
             except (ConnectionFault, ServerError) as error:
-                self._observe("worker.fault", {"queue": self._queue, "error": describe(error)})
+                self._observe(
+                    "worker.fault",
+                    {"queue": self._queue, "error": describe(error), "away": isinstance(error, ConnectionFault)},
+                )
                 continue
             for key in held:
                 entry = self._held.get(key)

@@ -20,7 +20,7 @@ from .cache_table import Table
 from .cache_types import Applied, CacheOptions, Codec, Loaded, Loader, Read, Stats, Superseded
 from .circuit import Circuit
 from .connector import Connector, connector
-from .errors import EngineError, InvalidName, InvalidValue, Unavailable
+from .errors import ConnectionFault, EngineError, InvalidName, InvalidValue, Unavailable
 from .observing import Observe, observer
 
 __all__ = [
@@ -103,7 +103,9 @@ class NearCache:
             raise InvalidName("cache table", name, "it exists already, every table is made once")
 
         def fault(error: EngineError) -> None:
-            self._observe("cache.fault", {"table": name, "error": str(error)})
+            self._observe(
+                "cache.fault", {"table": name, "error": str(error), "away": isinstance(error, ConnectionFault)}
+            )
 
         made = Table(
             self._bus,

@@ -2,7 +2,8 @@
 
 A process holds a number from 0 to 1007 for as long as it renews its lease. The lease is counted from before the
 request left, so this process stops minting before the server gives the number away; a number that was given back or
-lapsed rests a while, for clocks that disagree. A lease that was lost is replaced by a fresh number.
+lapsed rests a while, for clocks that disagree. A lease that was lost is replaced, by the same number if it is free: the
+processes of a server that lost its data keep theirs apart.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from types import TracebackType
 from . import bounds
 from .clock import Clock
 from .connector import Connector, connector
-from .errors import EngineError, LeaseLost, OutOfNodes
+from .errors import ConnectionFault, EngineError, LeaseLost, OutOfNodes
 from .ids import SCRIPT_NODES, BrandedId, Minter
 from .keyspace import NODES_KEY
 from .observing import Observe, observer
@@ -93,11 +94,11 @@ class NodeLease:
         try:
             await self._bus.run(ENGINE.script("node_renew"), [self._key], [node, self._token, 0, self._rest_ms])
         except EngineError as fault:  # it lapses by itself
-            self._observe("node.fault", {"node": node, "error": str(fault)})
+            self._observe("node.fault", {"node": node, "error": str(fault), "away": isinstance(fault, ConnectionFault)})
 
     async def _acquire(self) -> None:
         sent = time.monotonic()
-        first = random.randrange(NODE_COUNT)
+        first = random.randrange(NODE_COUNT) if self._node < 0 else self._node
         node = await self._bus.run(
             ENGINE.script("node_lease"), [self._key], [self._token, self._lease_ms, self._rest_ms, first, NODE_COUNT]
         )
@@ -114,11 +115,14 @@ class NodeLease:
         while True:
             await asyncio.sleep(self._lease_ms / 3000)
             try:
-                await self._renew()
+                await self.renew()
             except EngineError as error:  # the next third of the lease tries again; `lost` speaks up in time
-                self._observe("node.fault", {"node": self._node, "error": str(error)})
+                self._observe(
+                    "node.fault", {"node": self._node, "error": str(error), "away": isinstance(error, ConnectionFault)}
+                )
 
-    async def _renew(self) -> None:
+    async def renew(self) -> None:
+        """Renew now, before it is time: for a server that has lost its data, say."""
         sent = time.monotonic()
         held = await self._bus.run(
             ENGINE.script("node_renew"), [self._key], [self._node, self._token, self._lease_ms, self._rest_ms]

@@ -58,7 +58,10 @@ class Pump:
             except (ConnectionFault, ServerError) as error:
                 failures += 1
                 wait_s = reconnect_s(failures)
-                self._observe("pump.fault", {"queue": self._queue, "error": str(error)})
+                self._observe(
+                    "pump.fault",
+                    {"queue": self._queue, "error": str(error), "away": isinstance(error, ConnectionFault)},
+                )
             await wait(self._stop, wait_s)
 
     async def _turn(self) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from . import admin, bounds, keyspace, retention
 from .clock import Clock, clock_or
 from .connector import Connector, connector
-from .errors import EngineError, InvalidValue
+from .errors import ConnectionFault, EngineError, InvalidValue
 from .observing import Observe, observer
 from .retention import MaxLen, MinId, Trimmed
 from .waiting import wait
@@ -123,7 +123,15 @@ class RetentionDriver:
         try:
             gone = await admin.trim_dead(self._bus, policy.queue, keep=policy.keep, minted_before_ms=before)
         except EngineError as error:
-            self._observe("retention.fault", {"queue": policy.queue, "stream": None, "error": str(error)})
+            self._observe(
+                "retention.fault",
+                {
+                    "queue": policy.queue,
+                    "stream": None,
+                    "error": str(error),
+                    "away": isinstance(error, ConnectionFault),
+                },
+            )
             return None
         if gone:
             self._observe("retention.dead_trimmed", {"queue": policy.queue, "removed": gone})
@@ -139,7 +147,7 @@ class RetentionDriver:
                 self._bus, policy.queue, policy.stream, window, require_archived=policy.require_archived
             )
         except EngineError as error:
-            self._observe("retention.fault", {**where, "error": str(error)})
+            self._observe("retention.fault", {**where, "error": str(error), "away": isinstance(error, ConnectionFault)})
             return None
         if trimmed.removed or trimmed.held_by:
             self._observe(

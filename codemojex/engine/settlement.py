@@ -27,7 +27,7 @@ from .scripts import ENGINE
 CHUNK = 200
 MAX_ATTEMPTS = 3
 MAX_ERROR = 2000
-_HEAD = 6  # arguments of the settle script before those of effects and results
+_HEAD = 7  # arguments of the settle script before those of effects and results
 State = Literal["completed", "scheduled", "dead", "pending"]
 
 
@@ -124,14 +124,15 @@ async def settle_and_claim(
     effects: Sequence[EffectBody] = (),
     policy: Policy = _POLICY,
     max_bytes: int = claims.DEFAULT_BYTES,
+    lane_limit: int | None = None,
 ) -> tuple[list[SettleVerdict], Claimed]:
     """`settle_many`, then `claim_many` for `n` jobs, in one script (`n` of 0 claims nothing)."""
-    claims.check_claim(max(1, bounds.integer("n", n, 0, claims.MAX_CLAIM)), lease_ms, max_bytes)
+    claims.check_claim(max(1, bounds.integer("n", n, 0, claims.MAX_CLAIM)), lease_ms, max_bytes, lane_limit)
     script = ENGINE.script("settle", effects)
     items = bounds.many("items", items, Settlement)
     bounds.one_of("policy", policy, Policy)
     cut = max(0, len(items) - CHUNK)
-    keys, args = _call(queue, items[cut:], effects, policy, (n, lease_ms, max_bytes))
+    keys, args = _call(queue, items[cut:], effects, policy, (n, lease_ms, max_bytes, lane_limit or 0))
     verdicts = await settle_many(bus, queue, items[:cut], effects=effects, policy=policy)
     now, settled, reply = await bus.run(script, keys, args)
     return [*verdicts, *_verdicts(settled)], claims.claimed(queue, now, lease_ms, reply)
@@ -261,7 +262,7 @@ def _call(
     items: Sequence[Settlement],
     effects: Sequence[EffectBody],
     policy: Policy,
-    claim: tuple[int, int, int] = (0, 0, 0),
+    claim: tuple[int, int, int, int] = (0, 0, 0, 0),
 ) -> tuple[list[str], list[Arg]]:
     """KEYS and ARGV of the settle script: one message of items; results, and effects' keys and arguments, behind."""
     keys: list[str] = [keyspace.of(queue).prefix]

@@ -37,6 +37,7 @@ class Settler:
         observe: Observe,
         *,
         publish: bool,
+        lane_limit: int | None = None,
     ) -> None:
         self._bus = bus
         self._queue = queue
@@ -44,6 +45,7 @@ class Settler:
         self._effects = effects
         self._observe = observe
         self._publish = publish
+        self._lane_limit = lane_limit
         self._finished: list[Settlement] = []
         self._held: list[Settlement] = []  # refused by a server without memory, to be sent again after a pause
         self._untold: list[bytes] = []
@@ -71,14 +73,23 @@ class Settler:
         batch, self._finished, self._held = self._held + self._finished, [], []
         try:
             verdicts, claimed = await settlement.settle_and_claim(
-                self._bus, self._queue, batch, free, lease_ms, effects=self._effects, policy=self._policy
+                self._bus,
+                self._queue,
+                batch,
+                free,
+                lease_ms,
+                effects=self._effects,
+                policy=self._policy,
+                lane_limit=self._lane_limit,
             )
         except BaseException as error:
             if not batch or not _unsendable(error):
                 self._finished = batch + self._finished
                 raise
             await self._settle_each(batch, error)
-            _, claimed = await settlement.settle_and_claim(self._bus, self._queue, (), free, lease_ms)
+            _, claimed = await settlement.settle_and_claim(
+                self._bus, self._queue, (), free, lease_ms, lane_limit=self._lane_limit
+            )
             return claimed
         self._answered(batch, verdicts)
         return claimed
@@ -91,7 +102,10 @@ class Settler:
         try:
             await events.publish_many(self._bus, self._queue, texts)
         except (ConnectionFault, ServerError) as error:
-            self._observe("worker.fault", {"queue": self._queue, "error": describe(error)})
+            self._observe(
+                "worker.fault",
+                {"queue": self._queue, "error": describe(error), "away": isinstance(error, ConnectionFault)},
+            )
 
     async def flush(self, deadline: float) -> None:
         """Send what is finished, again after faults until `deadline`; then the leases lapse and others recover."""
@@ -104,7 +118,10 @@ class Settler:
                 await self.publish()
             except (ConnectionFault, ServerError) as error:
                 faults += 1
-                self._observe("worker.fault", {"queue": self._queue, "error": describe(error)})
+                self._observe(
+                    "worker.fault",
+                    {"queue": self._queue, "error": describe(error), "away": isinstance(error, ConnectionFault)},
+                )
                 pause_s = reconnect_s(faults)
                 if time.monotonic() + pause_s > deadline:
                     return

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from . import bounds, calling, keyspace, lease_guard
 from .backoff import Backoff, Exponential, Fixed
 from .calling import Call
-from .claims import MAX_CLAIM, MAX_LEASE_MS
+from .claims import MAX_CLAIM, MAX_LANE_LIMIT, MAX_LEASE_MS
 from .connector import Connector, connector
 from .effects import EffectBody
 from .error_text import describe
@@ -60,9 +60,10 @@ class WorkerOptions:
     `unwind_ms` for cancelled handlers to tidy up, before what they hold is given back without them; a failed job is
     tried `max_attempts` times, `backoff` apart, unless its row says otherwise; an idle worker looks again
     after `beat_ms` at the latest; one whose claims get no answer for `silent_ms` drops its sockets and finds the server
-    anew. With `pump` it promotes and recovers as well; with `publish` it tells listeners what became of each job; with
-    `hear_cancels` it listens for requests to cancel (otherwise it sees them when it renews the lease). A handler that
-    is a plain function `runs_in` a thread, or in a process of its own.
+    again. `lane_limit` is the ceiling of every lane that has none: each claim brings it, so an order that the program
+    relies on does not depend on the queue's settings. With `pump` it promotes and recovers as well; with `publish` it
+    tells listeners what became of each job; with `hear_cancels` it listens for requests to cancel (otherwise it sees
+    them when it renews the lease). A handler that is a plain function `runs_in` a thread, or in a process of its own.
     """
 
     concurrency: int = 16
@@ -74,6 +75,7 @@ class WorkerOptions:
     backoff: Backoff = field(default_factory=Exponential)
     beat_ms: int = 5_000
     silent_ms: int = 30_000
+    lane_limit: int | None = None
     pump: bool = True
     publish: bool = False
     hear_cancels: bool = False
@@ -82,6 +84,8 @@ class WorkerOptions:
     def __post_init__(self) -> None:
         for name, (low, high) in _RANGES.items():
             bounds.integer(f"worker option {name}", getattr(self, name), low, high)
+        if self.lane_limit is not None:
+            bounds.integer("worker option lane_limit", self.lane_limit, 1, MAX_LANE_LIMIT)
         bounds.one_of("worker option backoff", self.backoff, Fixed, Exponential)
         for name in ("pump", "publish", "hear_cancels"):
             bounds.flag(f"worker option {name}", getattr(self, name))
@@ -133,8 +137,8 @@ class Worker:
         self._hungry = asyncio.Event()  # free slots and nothing to claim
         self._calm_until = 0.0  # the budget was spent a moment ago
         policy = Policy(self._options.max_attempts, self._options.backoff)
-        publish = self._options.publish
-        self._settler = Settler(bus, queue, policy, bodies, self._observe, publish=publish)
+        publish, lane_limit = self._options.publish, self._options.lane_limit
+        self._settler = Settler(bus, queue, policy, bodies, self._observe, publish=publish, lane_limit=lane_limit)
         self._call.serve(queue, self._observe, self._changed.set)
         work = wrap(self._call if handler is None else _one_by_one(self._call), middleware)
         self._hands = Hands(
@@ -226,7 +230,14 @@ class Worker:
                 raise
             except Exception as error:  # of the connection, of the server, or of what it answered
                 faults += 1
-                self._observe("worker.fault", {"queue": self._queue, "error": describe(error)})
+                self._observe(
+                    "worker.fault",
+                    {
+                        "queue": self._queue,
+                        "error": describe(error),
+                        "away": isinstance(error, ConnectionFault | TimeoutError),
+                    },
+                )
                 if time.monotonic() - asked >= silent_s:
                     await self._start_anew()
                     asked = time.monotonic()
@@ -281,7 +292,14 @@ class Worker:
             async with asyncio.timeout(_SPARE_S):
                 await self._bus.renew(self._wake_key)
         except (ConnectionFault, ServerError, TimeoutError) as error:
-            self._observe("worker.fault", {"queue": self._queue, "error": describe(error)})
+            self._observe(
+                "worker.fault",
+                {
+                    "queue": self._queue,
+                    "error": describe(error),
+                    "away": isinstance(error, ConnectionFault | TimeoutError),
+                },
+            )
 
     async def _listen(self) -> None:
         """Turn wake tokens into `changed` while the worker is hungry; hand on a token that came too late."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from prometheus_client import CollectorRegistry, disable_created_metrics, start_http_server
 
 from codemojex.engine.connector import Connector
-from codemojex.engine.errors import EngineError
+from codemojex.engine.errors import ConnectionFault, EngineError
 from codemojex.engine.waiting import wait
 from codemojex.ops.metrics import QueueMetrics, WorkerMetrics
 
@@ -56,7 +56,8 @@ class Exporter:
             try:
                 await self._queues.refresh(*self._looks)
             except EngineError as error:
-                _log.warning("the queues' numbers age: %s", error)
+                away = "Valkey" if isinstance(error, ConnectionFault) else None
+                _log.warning("the queues' numbers age: %s", error, extra={"outage": away})
             await wait(self._stop, self._beat_s)
 
     async def close(self) -> None:

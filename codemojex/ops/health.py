@@ -7,11 +7,12 @@ check says in one line what it saw; it never raises and never shows a URL with i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from codemojex.engine.connector import Connector
+from codemojex.ops import server
 from codemojex.ops.heartbeat import STALE_S, age_s
 from codemojex.store.engine import close, open_store
 
@@ -24,13 +25,18 @@ class Unwell(Exception):
     """What a check found wrong, as one line."""
 
 
+class Doubtful(Exception):
+    """What a check found well for now, and what may be lost, as one line."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check."""
+    """The result of one check; a `doubtful` one is well, and somebody should look at it."""
 
     name: str
     well: bool
     detail: str
+    doubtful: bool = False
 
 
 async def examine(checks: Mapping[str, Probe], *, deadline_s: float = DEADLINE_S) -> list[Finding]:
@@ -42,6 +48,8 @@ async def examine(checks: Mapping[str, Probe], *, deadline_s: float = DEADLINE_S
                 return Finding(name, True, await check())
         except TimeoutError:
             return Finding(name, False, f"no answer in {deadline_s:g} s")
+        except Doubtful as error:
+            return Finding(name, True, str(error), doubtful=True)
         except Exception as error:  # whatever a check meets is its finding
             lines = str(error).splitlines()
             return Finding(name, False, lines[0] if lines else type(error).__name__)
@@ -50,12 +58,17 @@ async def examine(checks: Mapping[str, Probe], *, deadline_s: float = DEADLINE_S
 
 
 def checks_for(
-    *, valkey_url: str | None = None, database_url: str | None = None, directory: Path, roles: Sequence[str] = ()
+    *,
+    valkey_url: str | None = None,
+    database_url: str | None = None,
+    directory: Path,
+    roles: Sequence[str] = (),
+    queues: Iterable[str] = (),
 ) -> dict[str, Probe]:
-    """The checks of a process with these roles: its server, its database, and the beat of every role."""
+    """The checks of a process with these roles: the servers of its queues, its database, and the beat of every role."""
     checks: dict[str, Probe] = {}
     if valkey_url:
-        checks["valkey"] = lambda: _valkey(valkey_url)
+        checks["valkey"] = lambda: _valkey(valkey_url, list(queues))
     if database_url:
         checks["database"] = lambda: _database(database_url)
     for role in roles:
@@ -63,10 +76,17 @@ def checks_for(
     return checks
 
 
-async def _valkey(url: str) -> str:
+async def _valkey(url: str, queues: Sequence[str]) -> str:
     bus = await Connector.connect(url, timeout_s=DEADLINE_S, max_connections=1, max_blocking=1)
-    await bus.close()
-    return "answers"
+    try:
+        found = await server.look(bus, queues)
+    finally:
+        await bus.close()
+    if found.broken:
+        raise Unwell(found.text)
+    if found.doubts or found.unknown:
+        raise Doubtful(f"answers; {found.text}")
+    return f"answers; {found.text}"
 
 
 async def _database(url: str) -> str:

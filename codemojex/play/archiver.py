@@ -23,6 +23,7 @@ from codemojex.store.records import ArchivedGame, StreamRecord, Watermark
 
 from . import games, keys, players, rooms, rows, views
 from .context import Play
+from .outcomes import away
 
 SWEEP_S = 60.0
 QUARANTINE_KEEP = 10_000
@@ -62,7 +63,8 @@ class Archiver:
             try:
                 await sweep(self._play)
             except (StoreUnavailable, ConnectionFault, ServerError) as error:
-                _log.warning("archiving pauses for %.1f s: %s", pause_s, error)
+                passes = {"outage": away(error), "again_s": pause_s}
+                _log.warning("archiving pauses for %.1f s: %s", pause_s, error, extra=passes)
                 await wait(self._stop, pause_s)
                 pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
                 continue

