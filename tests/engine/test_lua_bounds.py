@@ -23,9 +23,13 @@ STATED: dict[str, dict[str, str]] = {
         "cmsgpack.unpack(ARGV[1])": "flows.py bounds the jobs of one flow",
         "for from = 0, length, 500 do": "pages over the outbox of the same queue, for flows over several queues only",
     },
-    "audit_active": {
-        "redis.call('ZRANGE', P .. 'active', 0, -1)": "refused above 20000 jobs in flight",
-        "redis.call('HGETALL', P .. 'gactive')": "one field a lane with jobs in flight, so bounded by them",
+    "count_seats": {
+        "redis.call('ZRANGE', P .. 'active', 0, -1)": "20000 jobs for an audit, 1000 for a visit",
+        "redis.call('HGETALL', P .. 'gactive')": "a lane with jobs in flight each; 10000 for a visit",
+    },
+    "lane_portion": {"'SCAN', at[3]": "one page of 250 keys"},
+    "tend_lanes": {
+        "redis.call('LRANGE', P .. 'ring', 0, -1)": "once in as many beats as the ring has tens of thousands"
     },
     "audit_lanes": {"redis.call('LRANGE', P .. 'ring', 0, -1)": "the audit's own cost; not for a hot path"},
     "node_lease": {

@@ -12,7 +12,7 @@ from tests.engine.pictures import develop, differs, pages
 from tests.support.pages import blocks
 
 # No verb of the engine leaves these: reserved, a channel, of scripts that mint, and of entries that nobody can read.
-NOT_SHOWN = {"metrics:completed:data", "metrics:failed:data", "events", "stream:cell", "flow:rejected"}
+NOT_SHOWN = {"metrics:completed:data", "metrics:failed:data", "events", "stream:cell", "flow:rejected", "tended"}
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)

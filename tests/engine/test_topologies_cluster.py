@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from codemojex.engine import keyspace
+from codemojex.engine import keyspace, lanes
 from codemojex.engine.connector import Connector
 from codemojex.engine.errors import ServerError, Unavailable, UnknownOutcome, VersionFence
 from codemojex.engine.keyspace import VERSION_KEY, WIRE_VERSION
@@ -15,7 +15,7 @@ from codemojex.engine.scripts import Library
 from tests.support.topologies import Cluster, ClusterNode, queue_on, slot_of
 from tests.support.waiting import until
 
-from .bench import lane
+from .bench import Bench, lane
 from .load import load
 
 PROBES = Library("tests.engine")
@@ -44,6 +44,18 @@ async def test_queues_on_different_nodes_are_worked_through_one_connector(
             assert not work.faults
     for node, queue in zip(cluster.nodes, queues, strict=True):
         assert await node.do("CLUSTER", "COUNTKEYSINSLOT", slot_of(queue)) > 0
+
+
+async def test_lanes_that_lost_their_ring_heal_on_every_node(cluster: Cluster, connect: Callable[..., object]) -> None:
+    bus = await connect(cluster.url)
+    for node in cluster.nodes:
+        bench = Bench(bus, queue_on(cluster, node))
+        await bench.fill([lane(i) for i in range(300)])
+        await bench.raw("DEL", "ring")
+        for _ in range(10):
+            await bench.raw("HDEL", "tended", "at")
+            await lanes.tend(bus, bench.queue)
+        assert len(await bench.ring()) == 300
 
 
 async def test_the_fence_is_read_where_it_lives_by_every_socket(

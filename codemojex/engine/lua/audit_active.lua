@@ -5,7 +5,7 @@
 --- Refuses: EMQSTATE more than 20000 jobs in flight
 --- Include: lane_visit, count_seats
 local P, repair = KEYS[1], ARGV[1] == '1'
-local wrong = count_seats(P, 20000)
+local wrong = count_seats(P, 20000, math.huge)
 if not wrong then
   return redis.error_reply('EMQSTATE more than 20000 jobs in flight: too many for one look')
 end

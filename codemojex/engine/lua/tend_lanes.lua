@@ -26,7 +26,7 @@ local function visit(g, drift)
   end
 end
 -- Seats are put right only where every job in flight says its lane: one without a row may hold a seat of any.
-local wrong, known = count_seats(P, 1000)
+local wrong, known = count_seats(P, 1000, 10000)
 for _, one in ipairs(known and wrong or {}) do
   local g, field, n = one[1], one[2], one[3]
   correct_seats(P, g, n)

@@ -1,11 +1,11 @@
 --- count_seats: the seats that lanes must have, counted from the jobs in flight
 --- Keys: P
---- Args: most: jobs in flight
---- Returns: count_seats(P, most) -> list of {lane, what `gactive` says or false, how many there are} where the two differ;
----   nil when there are more than `most` jobs in flight; whether every job in flight has a row; correct_seats(P, g, n)
+--- Args: jobs, lanes: how many jobs in flight and lanes with seats at most
+--- Returns: count_seats(P, jobs, lanes) -> list of {lane, what `gactive` says or false, how many there are} where the two differ;
+---   nil when there are more; whether every job in flight has a row; correct_seats(P, g, n)
 --- Refuses: nothing
-local function count_seats(P, most)
-  if redis.call('ZCARD', P .. 'active') > most then return nil end
+local function count_seats(P, jobs, lanes)
+  if redis.call('ZCARD', P .. 'active') > jobs or redis.call('HLEN', P .. 'gactive') > lanes then return nil end
   local seats, wrong, known = {}, {}, true
   for _, id in ipairs(redis.call('ZRANGE', P .. 'active', 0, -1)) do
     local state, g = unpack(redis.call('HMGET', P .. 'job:' .. id, 'state', 'group'))
