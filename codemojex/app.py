@@ -28,6 +28,7 @@ from codemojex.engine.nodes import NodeLease
 from codemojex.ops import health as probe
 from codemojex.ops.heartbeat import Heartbeat
 from codemojex.ops.status import read, show
+from codemojex.play import backlog
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
 from codemojex.process import Fault, WrongUsage, carry_out, mendable
@@ -90,6 +91,7 @@ def health(settings: Settings, roles: Sequence[str]) -> int:
             database_url=place.database,
             directory=_heartbeats(place.directory),
             roles=roles,
+            options=options_of(settings),
         )
         findings.extend(await probe.examine(checks))
 
@@ -109,7 +111,9 @@ def status(settings: Settings) -> int:
     async def work(_: asyncio.Event) -> None:
         bus = await Connector.connect((await _place(settings)).valkey)
         try:
-            show(await read(bus, queues_of(options_of(settings))), sys.stdout)
+            options = options_of(settings)
+            waiting = backlog.total(list((await backlog.read(bus, options)).values()))
+            show(await read(bus, queues_of(options)), sys.stdout, unarchived=waiting)
         finally:
             await bus.close()
 
@@ -246,7 +250,7 @@ async def _serve(
         game = with_caches(game, cache, max_entries=settings.cache_max_entries)
         await set_limits(bus, settings)
         if exporter is not None:
-            exporter.look_at(bus, list(queues_of(game.options)))
+            exporter.look_at(bus, list(queues_of(game.options)), game.options)
         refused = asyncio.Event()
         if account is not None:
             from codemojex import talking

@@ -91,7 +91,7 @@ def part_of(
             )
         case "send":
             sender = Sender(bot, desk, on_bad_token)
-            options = worker_options(settings, settings.send_concurrency, _SEND_ATTEMPTS)
+            options = worker_options(settings, settings.send_concurrency, _SEND_ATTEMPTS, settings.send_lease_ms)
             return Worker(
                 play.bus,
                 play.options.outbound,
