@@ -30,6 +30,7 @@ from codemojex.ops import health as probe
 from codemojex.ops import server
 from codemojex.ops.heartbeat import Heartbeat
 from codemojex.ops.status import read, show
+from codemojex.play import backlog
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
 from codemojex.process import VALKEY_URL, Fault, WrongUsage, carry_out, mendable
@@ -93,6 +94,7 @@ def health(settings: Settings, roles: Sequence[str]) -> int:
             directory=_heartbeats(place.directory),
             roles=roles,
             queues=queues_of(options_of(settings)),
+            options=options_of(settings),
         )
         findings.extend(await probe.examine(checks))
 
@@ -113,7 +115,9 @@ def status(settings: Settings) -> int:
     async def work(_: asyncio.Event) -> None:
         bus = await Connector.connect((await _place(settings)).valkey)
         try:
-            show(await read(bus, queues_of(options_of(settings))), sys.stdout)
+            options = options_of(settings)
+            waiting = backlog.total(list((await backlog.read(bus, options)).values()))
+            show(await read(bus, queues_of(options)), sys.stdout, unarchived=waiting)
         finally:
             await bus.close()
 
@@ -279,7 +283,7 @@ async def _serve(
         await keeper.look()
         parts.append(keeper)
         if exporter is not None:
-            exporter.look_at(bus, list(queues_of(game.options)))
+            exporter.look_at(bus, list(queues_of(game.options)), game.options)
         refused = asyncio.Event()
         if account is not None:
             from codemojex import talking

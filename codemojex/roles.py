@@ -19,7 +19,7 @@ from codemojex.engine.observing import Observe
 from codemojex.engine.pump import Pump
 from codemojex.engine.retention_driver import DeadLetters, RetentionDriver
 from codemojex.engine.worker import Worker, WorkerOptions
-from codemojex.play import feed, inbox, keys, scoring
+from codemojex.play import backlog, feed, inbox, keys, scoring
 from codemojex.play.archiver import Archiver
 from codemojex.play.context import Options, Play
 from codemojex.play.outcomes import VALKEY
@@ -93,6 +93,7 @@ def options_of(settings: Settings) -> Options:
         lane_by=settings.lane_by,
         archived_keep_ms=settings.archived_keep_s * 1000,
         game_duration_s=settings.game_duration_s,
+        max_unarchived=settings.unarchived_max,
     )
 
 
@@ -124,7 +125,7 @@ def parts_of(role: str, settings: Settings, play: Play, consumer: str, watch: Wa
             return [feed.outbound_reader(play, queue, consumer, tell, lease_ms=settings.lease_ms) for queue in queues]
         case "clock":
             pumps = [Pump(play.bus, queue, observe=tell) for queue in queues_of(play.options)]
-            return [*pumps, _retention(settings, play, tell)]
+            return [*pumps, _retention(settings, play, tell), backlog.Watch(play)]
         case "archive":
             archiver = Archiver(play)
             return [archiver, *(feed.archive_reader(play, queue, consumer, archiver, tell) for queue in queues)]
@@ -142,12 +143,17 @@ def queues_of(options: Options) -> dict[str, str]:
 
 
 def worker_options(
-    settings: Settings, concurrency: int, max_attempts: int = 5, *, in_order: bool = False
+    settings: Settings,
+    concurrency: int,
+    max_attempts: int = 5,
+    lease_ms: int | None = None,
+    *,
+    in_order: bool = False,
 ) -> WorkerOptions:
     """How this program's workers work; `in_order`: one job of a lane at a time, whatever the queue's settings say."""
     return WorkerOptions(
         concurrency=concurrency,
-        lease_ms=settings.lease_ms,
+        lease_ms=lease_ms or settings.lease_ms,
         grace_ms=int(settings.grace_s * 1000),
         unwind_ms=_UNWIND_MS,
         max_attempts=max_attempts,

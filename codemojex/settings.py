@@ -197,6 +197,13 @@ class Settings(BaseSettings):
         description="How long a claimed job belongs to its worker before others may take it over, milliseconds; "
         "workers renew it while they work. Default: 30000.",
     )
+    send_lease_ms: int = Field(
+        default=5000,
+        ge=1000,
+        le=3_600_000,
+        description="The same for a message to Telegram, milliseconds: so long a chat hears nothing when its sender "
+        "dies. A call that takes longer keeps its message by renewing. Default: 5000.",
+    )
     grace_s: float = Field(
         default=2.0,
         ge=0,
@@ -268,6 +275,14 @@ class Settings(BaseSettings):
         ge=1,
         le=7 * 86_400,
         description="How long an archived game's live keys stay in Valkey, seconds. Default: 3600.",
+    )
+    unarchived_max: int = Field(
+        default=10_000,
+        ge=1,
+        le=1_000_000,
+        description="Finished games that may wait for the archive, over all partitions; then no new game begins. They "
+        "do not expire, and one of 50 guesses takes 32 kB of Valkey's memory: the default means 0.3 GB. "
+        "Default: 10000.",
     )
 
     dead_keep_s: int = Field(

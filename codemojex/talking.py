@@ -91,7 +91,9 @@ def part_of(
             )
         case "send":
             sender = Sender(bot, desk, on_bad_token)
-            options = worker_options(settings, settings.send_concurrency, _SEND_ATTEMPTS, in_order=True)
+            options = worker_options(
+                settings, settings.send_concurrency, _SEND_ATTEMPTS, settings.send_lease_ms, in_order=True
+            )
             return Worker(
                 play.bus,
                 play.options.outbound,

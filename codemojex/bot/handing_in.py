@@ -18,12 +18,9 @@ EVERY_GROUP = 12  # the same in ordinary groups, whose message ids tell nothing 
 
 async def hand_in(scene: Scene, game: Snapshot, code: Sequence[str]) -> Accepted | None:
     """Submit a guess that was typed; None after a refusal, which is told in the chat."""
-    if await guesses.tried(scene.play, game, scene.player, code, scene.request):
-        await scene.whisper(scene.words("refused-tried", code="".join(code)))
-        return None
     verdict = await guesses.submit(scene.play, game, scene.player, code, scene.request)
     if isinstance(verdict, Refused):
-        await _tell(scene, game, verdict)
+        await _tell(scene, game, verdict, code)
         return None
     return verdict
 
@@ -53,7 +50,10 @@ async def _far(scene: Scene, game: Snapshot, accepted: Accepted) -> bool:
     return sent is not None and scene.message_id - sent.message_id >= FAR
 
 
-async def _tell(scene: Scene, game: Snapshot, refused: Refused) -> None:
-    """Tell why the guess does not count; many in a row are told once."""
+async def _tell(scene: Scene, game: Snapshot, refused: Refused, code: Sequence[str]) -> None:
+    """Tell why the guess does not count; many in a row are told once, but each repeated code by its name."""
+    if "tried" in refused.reason:
+        await scene.whisper(scene.words(f"refused-{refused.reason}", code="".join(code)))
+        return
     args = {"seconds": ceil(refused.wait_ms / 1000)} if refused.reason == "cooldown" else {}
     await scene.whisper(scene.words(f"refused-{refused.reason}", **args), kind=f"{game.id}-{refused.reason}")

@@ -15,7 +15,9 @@ from prometheus_client import CollectorRegistry, disable_created_metrics, start_
 from codemojex.engine.connector import Connector
 from codemojex.engine.errors import ConnectionFault, EngineError
 from codemojex.engine.waiting import wait
+from codemojex.ops.game_metrics import GameMetrics
 from codemojex.ops.metrics import QueueMetrics, WorkerMetrics
+from codemojex.play.context import Options
 
 _BEAT_S = 5.0
 _log = logging.getLogger(__name__)
@@ -32,9 +34,10 @@ class Exporter:
         disable_created_metrics()  # the client's `…_created` series say only when counting began, twice the text
         registry = CollectorRegistry()
         self._queues = QueueMetrics(registry)
+        self._games = GameMetrics(registry)
         self._beat_s = beat_s
         self._stop = asyncio.Event()
-        self._looks: tuple[Connector, Sequence[str]] | None = None
+        self._looks: tuple[Connector, Sequence[str], Options | None] | None = None
         workers = WorkerMetrics(registry)
         self.observe = workers.observe
         self.middleware = workers.middleware
@@ -42,9 +45,9 @@ class Exporter:
         self.port = self._server.server_port
         _log.info("metrics at http://%s:%d/metrics", host, self.port)
 
-    def look_at(self, bus: Connector, queues: Sequence[str]) -> None:
-        """Say which queues `run` looks at."""
-        self._looks = bus, tuple(queues)
+    def look_at(self, bus: Connector, queues: Sequence[str], options: Options | None = None) -> None:
+        """Say which queues `run` looks at; with `options` also at the finished games that wait for the archive."""
+        self._looks = bus, tuple(queues), options
 
     def stop(self) -> None:
         """End `run`."""
@@ -53,8 +56,11 @@ class Exporter:
     async def run(self) -> None:
         """Look at the queues until `stop`; while a server is away the numbers age."""
         while self._looks and not self._stop.is_set():
+            bus, queues, options = self._looks
             try:
-                await self._queues.refresh(*self._looks)
+                await self._queues.refresh(bus, queues)
+                if options is not None:
+                    await self._games.refresh(bus, options)
             except EngineError as error:
                 away = "Valkey" if isinstance(error, ConnectionFault) else None
                 _log.warning("the queues' numbers age: %s", error, extra={"outage": away})

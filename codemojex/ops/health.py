@@ -14,6 +14,8 @@ from pathlib import Path
 from codemojex.engine.connector import Connector
 from codemojex.ops import server
 from codemojex.ops.heartbeat import STALE_S, age_s
+from codemojex.play import backlog
+from codemojex.play.context import Options
 from codemojex.store.engine import close, open_store
 
 DEADLINE_S = 3.0
@@ -64,13 +66,20 @@ def checks_for(
     directory: Path,
     roles: Sequence[str] = (),
     queues: Iterable[str] = (),
+    options: Options | None = None,
 ) -> dict[str, Probe]:
-    """The checks of a process with these roles: the servers of its queues, its database, and the beat of every role."""
+    """The checks of a process with these roles: the servers of its queues, its database, and the beat of every role.
+
+    With `options` also the finished games that wait for the archive. A backlog is told; only a full one is not well,
+    for a process that is well is not to be restarted because another one is away.
+    """
     checks: dict[str, Probe] = {}
     if valkey_url:
         checks["valkey"] = lambda: _valkey(valkey_url, list(queues))
     if database_url:
         checks["database"] = lambda: _database(database_url)
+    if valkey_url and options:
+        checks["finished games"] = lambda: _unarchived(valkey_url, options)
     for role in roles:
         checks[role] = _beating(directory, role)
     return checks
@@ -87,6 +96,17 @@ async def _valkey(url: str, queues: Sequence[str]) -> str:
     if found.doubts or found.unknown:
         raise Doubtful(f"answers; {found.text}")
     return f"answers; {found.text}"
+
+
+async def _unarchived(url: str, options: Options) -> str:
+    bus = await Connector.connect(url, timeout_s=DEADLINE_S, max_connections=1, max_blocking=1)
+    try:
+        seen = backlog.total(list((await backlog.read(bus, options)).values()))
+    finally:
+        await bus.close()
+    if seen.full:
+        raise Unwell(backlog.sentence(seen))
+    return backlog.sentence(seen)
 
 
 async def _database(url: str) -> str:

@@ -16,6 +16,8 @@ from rich.text import Text
 
 from codemojex.engine.connector import Connector
 from codemojex.engine.metrics import Counts, counts
+from codemojex.play import backlog
+from codemojex.play.backlog import Backlog
 
 _UNCUT = 300  # columns; the table takes what it needs of them
 
@@ -34,8 +36,13 @@ async def read(bus: Connector, queues: Mapping[str, str]) -> list[QueueStatus]:
     return [QueueStatus(name, purpose, await counts(bus, name)) for name, purpose in queues.items()]
 
 
-def show(queues: Sequence[QueueStatus], stream: TextIO, *, width: int | None = None) -> None:
-    """Print the table to `stream`: colours only on a terminal, and nothing cut where there is none."""
+def show(
+    queues: Sequence[QueueStatus], stream: TextIO, *, width: int | None = None, unarchived: Backlog | None = None
+) -> None:
+    """Print the table to `stream`, and below it the finished games that wait for the archive.
+
+    Colours only on a terminal, and nothing cut where there is none.
+    """
     table = Table(title="Queues", title_justify="left", header_style="bold")
     for heading in ("queue", "holds"):
         table.add_column(heading)
@@ -57,7 +64,11 @@ def show(queues: Sequence[QueueStatus], stream: TextIO, *, width: int | None = N
             *(f"{number:,}" for number in (now.completed, now.failed)),
             Text(f"{now.blocked:,}", style="yellow" if now.blocked else ""),
         )
-    Console(file=stream, width=width or (None if stream.isatty() else _UNCUT)).print(table)
+    console = Console(file=stream, width=width or (None if stream.isatty() else _UNCUT))
+    console.print(table)
+    if unarchived is not None:
+        late = unarchived.full or unarchived.oldest_ms > backlog.LATE_MS
+        console.print(Text(f"Archive: {backlog.sentence(unarchived)}", style="red" if late else ""))
 
 
 def _age(age_ms: int | None) -> str:

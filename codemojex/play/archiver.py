@@ -2,7 +2,8 @@
 
 Per game: read the whole stream in bounded pages, fold it into rows, commit rows, segments and watermark, then trim the
 stream by id up to the watermark and shorten the life of the game's keys. Every step may be repeated or raced by
-another archiver. The index of settled games is the list of work: nothing is lost while the store is down.
+another archiver. The index of settled games is the list of work: nothing is lost while the store is down, for a
+finished game has no life time until the watermark holds it. Its secret goes at once then: the stream has told it.
 """
 
 from __future__ import annotations
@@ -57,10 +58,13 @@ class Archiver:
 
     async def run(self) -> None:
         """Sweep at the start, at every `wake` and every minute; pause and try again while a server is away."""
-        pause_s = _FIRST_PAUSE_S
+        pause_s, begun = _FIRST_PAUSE_S, False
         while not self._stop.is_set():
             self._wake.clear()
             try:
+                if not begun:
+                    await take_up_again(self._play)
+                    begun = True
                 await sweep(self._play)
             except (StoreUnavailable, ConnectionFault, ServerError) as error:
                 passes = {"outage": away(error), "again_s": pause_s}
@@ -85,6 +89,17 @@ async def sweep(play: Play) -> int:
             left = await play.bus.execute("ZRANGE", index, skip, skip + _BATCH - 1)
             skip += len(set(waiting) & set(left))
     return done
+
+
+async def take_up_again(play: Play) -> int:
+    """Put the games that were set aside back on the list, for a new release or a repaired store; how many."""
+    moved = 0
+    for queue in keys.queues(play.options):
+        for game_id, at_ms in await play.bus.execute("ZRANGE", keys.refused(queue), 0, -1, "WITHSCORES"):
+            await play.bus.execute("ZADD", keys.complete(queue), int(at_ms), game_id)
+            await play.bus.execute("ZREM", keys.refused(queue), game_id)
+            moved += 1
+    return moved
 
 
 async def _archive_or_set_aside(play: Play, game_id: str) -> Outcome:
@@ -177,22 +192,18 @@ async def _let_go(play: Play, game_id: str, reached: Watermark | None) -> None:
         keep_from = ids.from_stream_id("EVT", following(ids.parse(reached.id).stream_id))
         await streams.trim(play.bus, queue, game_id, streams.MinId(keep_from))
     game = await games.refresh(play, game_id)
-    room_id = game.room if game else None
-    if room_id is not None:
-        keep_ms = play.options.archived_keep_ms
-        await play.bus.all([("PEXPIRE", key, keep_ms, "LT") for key in keys.expiring(play.options, game_id, room_id)])
-    await play.bus.execute("ZREM", keys.complete(queue), game_id)
+    room_id = game.room if game else ids.rebrand(game_id, "ROM")  # the room's own key is not among those that go
+    keep_ms = play.options.archived_keep_ms
+    await play.bus.execute("DEL", keys.secret(queue, game_id))
+    await play.bus.all([("PEXPIRE", key, keep_ms, "LT") for key in keys.expiring(play.options, game_id, room_id)])
+    for index in (keys.complete(queue), keys.refused(queue), keys.unarchived(queue)):
+        await play.bus.execute("ZREM", index, game_id)
 
 
 async def _set_aside(play: Play, game_id: str) -> None:
-    """A game that the store will never take: keep its live copy for an operator, out of the archiver's way."""
+    """A game that the store does not take: keep its live copy for an operator, out of the archiver's way."""
     queue = keys.queue(play.options, game_id)
-    game = await games.refresh(play, game_id)
-    if game is not None:
-        live = keys.expiring(play.options, game_id, game.room)
-        await play.bus.all([("PEXPIRE", key, play.options.mapping_keep_ms) for key in live])
     await play.bus.execute("ZADD", keys.refused(queue), play.clock.now_ms(), game_id)
-    await play.bus.execute("PEXPIRE", keys.refused(queue), play.options.mapping_keep_ms)
     await play.bus.execute("ZREM", keys.complete(queue), game_id)
 
 

@@ -33,6 +33,7 @@ _RANGES = {
     "live_keep_ms": (1, _YEAR_MS),
     "archived_keep_ms": (1, _YEAR_MS),
     "mapping_keep_ms": (1, _YEAR_MS),
+    "max_unarchived": (1, 1_000_000),
     "said_window_ms": (1, _YEAR_MS),
     "result_window_ms": (1, _YEAR_MS),
 }
@@ -43,7 +44,8 @@ class Options:
     """How games are run; every default is what the program uses.
 
     `guesses` and `outbound` are queue names. `partitions` spreads rooms over the queues `cm`, `cm.1`, …; it may only
-    change while no game is live. `max_waiting` bounds the guesses of one game that wait for their score.
+    change while no game is live. `max_waiting` bounds the guesses of one game that wait for their score,
+    `max_unarchived` the finished games of all partitions that wait for the archive: beyond it no new game begins.
     `game_duration_s` is how long every new game lasts; None leaves it to the game's settings.
     """
 
@@ -61,6 +63,7 @@ class Options:
     mapping_keep_ms: int = 90 * 86_400_000
     said_window_ms: int = 86_400_000
     result_window_ms: int = 7 * 86_400_000
+    max_unarchived: int = 10_000
 
     def __post_init__(self) -> None:
         keyspace.of(self.outbound)
@@ -70,6 +73,10 @@ class Options:
             bounds.integer(name, getattr(self, name), low, high)
         if self.game_duration_s is not None:
             bounds.integer("game_duration_s", self.game_duration_s, 1, _YEAR_MS // 1000)
+
+    def share(self, whole: int) -> int:
+        """One partition's part of a bound over all of them."""
+        return max(1, whole // self.partitions)
 
 
 @dataclass(frozen=True, slots=True)

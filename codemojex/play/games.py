@@ -24,6 +24,7 @@ from .commands import LUA
 from .context import Play
 from .players import Player
 from .rooms import Room
+from .unlogged import hide
 
 State = Literal["open", "closing", "closed", "settled"]
 
@@ -64,9 +65,16 @@ class AlreadyLive:
     game_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Full:
+    """No game begins while `waiting` finished ones are not archived: they live in the server's memory until then."""
+
+    waiting: int
+
+
 async def open_game(
     play: Play, room: Room, starter: Player, settings: GameSettings, request: str
-) -> Opened | AlreadyLive:
+) -> Opened | AlreadyLive | Full:
     """Open a game in `room` with a fresh secret. `request` names the act: the same one again opens nothing new.
 
     Requests are remembered for a day. The deadline counts from the server's present instant.
@@ -97,8 +105,6 @@ async def open_game(
             settings.tries,
             settings.duration_s * 1000,
             digest,
-            msgspec.json.encode(tokens),
-            nonce.hex(),
             msgspec.json.encode(event)[:-1],
             keys.script_node(options, room.id),
             play.mint.mint("JOB"),
@@ -108,8 +114,13 @@ async def open_game(
             options.live_keep_ms,
             options.said_window_ms,
             options.mapping_keep_ms,
+            options.share(options.max_unarchived),
+            hide(nonce.hex()),
+            hide(msgspec.json.encode(tokens).decode()),
         ],
     )
+    if verdict == b"full":
+        return Full(int(found))
     if verdict == b"live":
         return AlreadyLive(found.decode())
     game = await refresh(play, found.decode())

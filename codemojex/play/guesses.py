@@ -1,8 +1,9 @@
 """Guesses: taken once, in order, and admitted with their job.
 
-`submit` is one script: the game is open, the try exists, the pause between guesses is over, and the request is new;
-then the try is taken, the guess gets the game's next number, and its score is ordered. A repeated request gets the
-first answer and costs nothing. Scoring happens elsewhere.
+`submit` is one script: the game is open, the try exists, the code is new to whoever pays for it, the pause between
+guesses is over, and the request is new; then the try is taken, the guess gets the game's next number, and its score is
+ordered. A repeated request gets the first answer, a repeated code is refused, and both cost nothing. Scoring happens
+elsewhere.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ import msgspec
 from codemojex.engine import ids
 from codemojex.game.events import VERSION
 
-from . import keys, views
+from . import keys
 from .commands import LUA
 from .context import Play
 from .games import Snapshot, refresh
 from .players import Player
+from .unlogged import hide
 
-Reason = Literal["closed", "late", "no_tries", "cooldown", "gone", "busy", "not_yours"]
+Reason = Literal[
+    "closed", "late", "no_tries", "tried", "tried_waiting", "team_tried", "team_tried_waiting", "cooldown", "gone",
+    "busy", "not_yours",
+]  # fmt: skip
 _MAX_REQUEST = 255
 _MAX_NAME = 256
 
@@ -40,7 +45,11 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The guess does not count and costs nothing. `wait_ms` is set with `cooldown` only."""
+    """The guess does not count and costs nothing. `wait_ms` is set with `cooldown` only.
+
+    `tried`: the player has tried this code, `team_tried`: somebody else of the team has; `_waiting`: it has no score
+    yet.
+    """
 
     reason: Reason
     wait_ms: int = 0
@@ -50,8 +59,8 @@ async def submit(play: Play, game: Snapshot, player: Player, code: Sequence[str]
     """Hand in `code` (canonical tokens of the palette, right length, no repeats) for `player`.
 
     Raises ValueError for a code that `emoji.parse_guess` would not have given. `request` names the act, for
-    instance the update's id; it is remembered as long as the game. In team mode all players share their tries.
-    A solo game is its starter's alone.
+    instance the update's id; it is remembered as long as the game. In team mode all players share their tries, and a
+    code that one of them has tried; in a race each has their own. A solo game is its starter's alone.
     """
     _check(game, code, request)
     if game.settings.mode == "solo" and game.starter != player.id:
@@ -60,6 +69,7 @@ async def submit(play: Play, game: Snapshot, player: Player, code: Sequence[str]
     job_id = play.mint.mint("JOB")
     guess = {"guess": ids.rebrand(job_id, "GES"), "player": player.id, "name": player.name[:_MAX_NAME]}
     payload = {"kind": "score", "v": 1, "game": game.id, "room": game.room, **guess}
+    # The code comes last: behind the ids before it no slow log shows it, and a perfect guess is the secret.
     payload |= {"party": party(game, player.id), "code": list(code)}
     answer = await play.bus.run(
         LUA.script("submit"),
@@ -75,6 +85,7 @@ async def submit(play: Play, game: Snapshot, player: Player, code: Sequence[str]
             msgspec.json.encode(payload)[:-1],
             options.cooldown_ms,
             options.max_waiting,
+            hide(" ".join(code)),
         ],
     )
     verdict = answer[0].decode()
@@ -83,20 +94,6 @@ async def submit(play: Play, game: Snapshot, player: Player, code: Sequence[str]
     if verdict in ("closed", "gone") and game.state == "open":
         await refresh(play, game.id)  # the caller's snapshot was old: the next one shall not be
     return Refused(cast("Reason", verdict), int(answer[1]))
-
-
-async def tried(play: Play, game: Snapshot, player: Player, code: Sequence[str], request: str) -> bool:
-    """Whether a scored guess of the player was this code already.
-
-    False when `request` itself handed it in, and when no try is left that could be saved.
-    """
-    state = await views.view(play, game.id)
-    if state is None or not state.tries_left(player.id):
-        return False
-    if not any(row.codes == tuple(code) for row in state.history(player.id)):
-        return False
-    requests = keys.requests(keys.queue(play.options, game.id), game.id)
-    return not await play.bus.execute("HEXISTS", requests, request)
 
 
 def party(game: Snapshot, player_id: str) -> str:

@@ -57,7 +57,7 @@ def game(queue: str, game_id: str) -> str:
 
 
 def secret(queue: str, game_id: str) -> str:
-    """The only key that holds the secret and the nonce."""
+    """The only key that holds the secret and the nonce, as `unlogged.hide` writes them; it goes with the archiving."""
     return f"{_prefix(queue)}secret:{ids.require(game_id, 'GAM')}"
 
 
@@ -74,6 +74,11 @@ def room(queue: str, room_id: str) -> str:
 def complete(queue: str) -> str:
     """Sorted set of the settled games that are not archived yet, by the time of settlement."""
     return f"{_prefix(queue)}complete"
+
+
+def unarchived(queue: str) -> str:
+    """Sorted set of the finished games that the durable store does not hold yet, by the time of their close."""
+    return f"{_prefix(queue)}unarchived"
 
 
 def refused(queue: str) -> str:
@@ -126,6 +131,11 @@ def requests(queue: str, game_id: str) -> str:
     return f"{_prefix(queue)}requests:{ids.require(game_id, 'GAM')}"
 
 
+def codes(queue: str, game_id: str) -> str:
+    """Hash of the codes that were handed in: a digest of whose try it was and the code → player and guess."""
+    return f"{_prefix(queue)}codes:{ids.require(game_id, 'GAM')}"
+
+
 def composers(options: Options, game_id: str) -> str:
     """Hash of the game's private composers: player → where it stands, in the slot of the outbound queue."""
     return f"{_prefix(options.outbound)}composers:{ids.require(game_id, 'GAM')}"
@@ -154,13 +164,21 @@ def of_game(options: Options, game_id: str, room_id: str) -> list[str]:
         board(home, game_id),
         room(home, room_id),
         complete(home),
+        codes(home, game_id),
+        unarchived(home),
     ]
 
 
 def expiring(options: Options, game_id: str, room_id: str) -> list[str]:
     """Those of a game's keys that go when it is archived."""
     watermark = keyspace.of(queue(options, game_id)).archived(game_id)
-    return [*of_game(options, game_id, room_id)[2:10], watermark]
+    every = of_game(options, game_id, room_id)
+    return [*every[2:10], codes(queue(options, game_id), game_id), watermark]
+
+
+def of_archive(queue: str) -> list[str]:
+    """What `lua/keep_unarchived.lua` works on."""
+    return [keyspace.of(queue).prefix, _prefix(queue), complete(queue), refused(queue), unarchived(queue)]
 
 
 def poller(options: Options, bot_id: int) -> str:

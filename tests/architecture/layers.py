@@ -36,7 +36,7 @@ LAYERS = {
     "play": _layer("coordinates", "game store engine", "msgspec"),
     "bot": _layer("talks", "play game", "aiogram aiohttp fluent msgspec"),
     "local_telegram": _layer("stands in for Telegram on this machine", "", "aiohttp aiogram pydantic msgspec"),
-    "ops": _layer("shows", "engine store", "rich prometheus_client"),
+    "ops": _layer("shows", "engine play store", "rich prometheus_client"),
     "deferred_aiogram": _layer("imports aiogram without its wait", "", "aiogram pydantic"),
     "settings": _layer("configures", "engine store", "pydantic pydantic_settings dotenv"),
     "logs": _layer("sets up the log", "", "structlog"),

@@ -11,7 +11,7 @@ from aiogram import Bot
 from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup
 
 from codemojex.bot.callbacks import ComposerPress
-from codemojex.play import games, players, rooms
+from codemojex.play import games, keys, players, rooms
 from codemojex.play.games import Snapshot
 from tests.bot.stage import whole_way
 from tests.play.table import GameTable
@@ -357,6 +357,17 @@ async def test_locks_fill_in(show: Show) -> None:
     asked = await show.says(show.ada, "/history", show.ada)
     history = await show.sees("Your guesses", chat=show.ada, after=asked["message_id"])
     assert "Tries left" not in history["text"]
+
+
+async def test_no_game_begins_while_too_many_wait_for_the_archive_and_people_are_told(show: Show) -> None:
+    play = show.table.play
+    waiting = [word for n in range(play.options.max_unarchived) for word in (n, f"GAM{n}")]
+    await play.bus.execute("ZADD", keys.unarchived(show.table.queue), *waiting)
+    await show.says(show.ada, "/play quick", show.ada)
+    await show.sees("I cannot begin a new game right now", chat=show.ada)
+    await play.bus.execute("DEL", keys.unarchived(show.table.queue))
+    await show.says(show.ada, "/play quick", show.ada)
+    await show.sees("Quick · solo", chat=show.ada)
 
 
 async def test_old_and_invented_buttons_are_answered(show: Show) -> None:

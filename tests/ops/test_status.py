@@ -12,6 +12,7 @@ from codemojex.engine.ids import Minter
 from codemojex.engine.jobs import NewJob
 from codemojex.engine.metrics import Counts
 from codemojex.ops.status import QueueStatus, read, show
+from codemojex.play.backlog import Backlog
 
 QUIET = Counts(
     pending=0,
@@ -59,6 +60,18 @@ def test_handlers_that_block_their_loop_are_counted() -> None:
 
 def test_a_paused_queue_says_so() -> None:
     assert "cm (paused)" in shown(QueueStatus("cm", "guesses", replace(QUIET, paused=True)))
+
+
+def test_finished_games_that_wait_for_the_archive_stand_below_the_table() -> None:
+    stream = io.StringIO()
+    show([QueueStatus("cm", "guesses", QUIET)], stream, unarchived=Backlog(3, 1, 65_000, 10_000, False))
+    assert stream.getvalue().splitlines()[-1] == (
+        "Archive: 3 finished games wait for the archive, the oldest for 65 s, 1 of them set aside by the archiver; "
+        "10,000 may"
+    )
+    stream = io.StringIO()
+    show([], stream, unarchived=Backlog(0, 0, 0, 10_000, False))
+    assert stream.getvalue().splitlines()[-1] == "Archive: every finished game is archived"
 
 
 def test_what_is_no_terminal_gets_no_colours() -> None:

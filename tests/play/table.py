@@ -76,10 +76,13 @@ class GameTable:
         return msgspec.json.decode(raw, type=tuple[str, ...])
 
     async def wrong(self, game: Snapshot, number: int = 1) -> tuple[str, ...]:
-        """A guess that is not the secret: the secret rotated by `number`."""
+        """A guess that is not the secret, another one for each number: the secret rotated, then in other orders."""
         secret = await self.secret(game)
-        assert number % len(secret)
-        return secret[number % len(secret) :] + secret[: number % len(secret)]
+        rotations = [secret[n:] + secret[:n] for n in range(len(secret))]
+        if number < len(secret):
+            return rotations[number]
+        others = (code for code in itertools.permutations(secret) if code not in rotations)
+        return next(itertools.islice(others, number - len(secret), None))
 
     async def guess(self, game: Snapshot, by: str, code: Sequence[str], request: str | None = None) -> Accepted:
         answer = await self.submit(game, by, code, request)

@@ -8,7 +8,7 @@ import pytest
 
 from codemojex.game.presets import settings_for
 from codemojex.play import keys
-from codemojex.play.guesses import Accepted, Refused, submit, tried
+from codemojex.play.guesses import Accepted, Refused
 from tests.play.table import GameTable
 
 
@@ -33,8 +33,8 @@ async def test_repeated_request_gets_its_answer_after_the_close_too(table: GameT
 
 async def test_no_try_is_lost_or_charged_twice_under_concurrency(table: GameTable) -> None:
     game = await table.open(settings_for("quick", "race", tries=5))
-    code = await table.wrong(game)
-    answers = await asyncio.gather(*(table.submit(game, "Ada", code, f"u{i % 10}") for i in range(40)))
+    codes = [await table.wrong(game, 1 + i) for i in range(10)]
+    answers = await asyncio.gather(*(table.submit(game, "Ada", codes[i % 10], f"u{i % 10}") for i in range(40)))
     accepted = [answer for answer in answers if isinstance(answer, Accepted)]
     fresh = [answer for answer in accepted if not answer.again]
     assert sorted(answer.try_no for answer in fresh) == [1, 2, 3, 4, 5]
@@ -63,7 +63,7 @@ async def test_guess_within_the_cool_down_is_refused_with_the_rest_of_it(table: 
     slow = table.with_options(cooldown_ms=60_000)
     game = await slow.open()
     await slow.guess(game, "Ada", await slow.wrong(game))
-    answer = await slow.submit(game, "Ada", await slow.wrong(game))
+    answer = await slow.submit(game, "Ada", await slow.wrong(game, 2))
     assert isinstance(answer, Refused)
     assert answer.reason == "cooldown"
     assert 0 < answer.wait_ms <= 60_000
@@ -103,12 +103,61 @@ async def test_lane_by_player_gives_each_player_a_lane(table: GameTable) -> None
     assert job.lane == table.people["Ada"].id
 
 
-async def test_a_code_is_known_as_tried_once_it_is_scored(table: GameTable) -> None:
-    game, ada, boris = await table.open(), table.people["Ada"], table.people["Boris"]
+async def test_second_identical_guess_is_refused_before_the_first_is_scored(table: GameTable) -> None:
+    game = await table.open()
     code = await table.wrong(game)
-    assert not await tried(table.play, game, ada, code, "u1")
-    await submit(table.play, game, ada, code, "u1")
+    first = await table.guess(game, "Ada", code)
+    assert await table.submit(game, "Ada", code) == Refused("tried_waiting")
     await table.work()
-    assert await tried(table.play, game, ada, code, "u2")
-    assert not await tried(table.play, game, ada, code, "u1"), "the same request, delivered again"
-    assert not await tried(table.play, game, boris, code, "u3")
+    assert await table.submit(game, "Ada", code) == Refused("tried")
+    second = await table.guess(game, "Ada", await table.wrong(game, 2))
+    assert (second.seq, second.tries_left) == (2, first.tries_left - 1), "a refused repeat costs nothing"
+    assert len(await table.kinds(game)) == 4, "and tells nobody anything"
+
+
+async def test_race_forgives_ones_own_repeat_only(table: GameTable) -> None:
+    game = await table.open()
+    code = await table.wrong(game)
+    await table.guess(game, "Ada", code)
+    await table.guess(game, "Boris", code)
+
+
+async def test_team_forgives_the_repeats_of_all(table: GameTable) -> None:
+    game = await table.open(settings_for("quick", "team"))
+    code = await table.wrong(game)
+    first = await table.guess(game, "Ada", code)
+    assert await table.submit(game, "Boris", code) == Refused("team_tried_waiting")
+    assert await table.submit(game, "Ada", code) == Refused("tried_waiting")
+    await table.work()
+    assert await table.submit(game, "Boris", code) == Refused("team_tried")
+    other = await table.guess(game, "Boris", await table.wrong(game, 2))
+    assert other.tries_left == first.tries_left - 1
+
+
+async def test_of_identical_guesses_at_once_one_is_taken(table: GameTable) -> None:
+    game = await table.open()
+    code = await table.wrong(game)
+    answers = await asyncio.gather(*(table.submit(game, "Ada", code, f"u{i}") for i in range(20)))
+    assert sum(isinstance(answer, Accepted) for answer in answers) == 1
+    assert {answer.reason for answer in answers if isinstance(answer, Refused)} == {"tried_waiting"}
+
+
+async def test_same_request_is_answered_again_and_not_refused_as_a_repeat(table: GameTable) -> None:
+    game = await table.open()
+    code = await table.wrong(game)
+    await table.guess(game, "Ada", code, "u1")
+    assert (await table.guess(game, "Ada", code, "u1")).again
+
+
+async def test_repeat_is_told_of_the_tries_that_are_gone(table: GameTable) -> None:
+    game = await table.open(settings_for("quick", "race", tries=1))
+    await table.guess(game, "Boris", await table.wrong(game))
+    await table.guess(game, "Ada", await table.wrong(game))
+    assert await table.submit(game, "Ada", await table.wrong(game)) == Refused("no_tries"), "nothing is left to save"
+
+
+async def test_repeat_within_the_cool_down_is_told_as_a_repeat(table: GameTable) -> None:
+    slow = table.with_options(cooldown_ms=60_000)
+    game = await slow.open()
+    await slow.guess(game, "Ada", await slow.wrong(game))
+    assert await slow.submit(game, "Ada", await slow.wrong(game)) == Refused("tried_waiting")

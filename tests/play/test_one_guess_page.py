@@ -56,7 +56,9 @@ async def content(table: GameTable, key: str, name: str) -> str:
         return " ".join(f"{field}={fields[field]}" for field in _SHOWN[family] if field in fields)
     if family == "stream":
         return " · ".join(fields[3].decode() for _, fields in await bus.execute("XRANGE", key, "-", "+"))
-    if family in ("active", "schedule", "complete"):
+    if family == "codes":
+        return " ".join(f"a digest → {v.decode()}" for v in (await bus.execute("HGETALL", key)).values())
+    if family in ("active", "schedule", "complete", "unarchived"):
         return f"{await bus.execute('ZCARD', key)} waiting" if family != "active" else "1 leased"
     kind = await bus.execute("TYPE", key)
     if kind == b"zset":

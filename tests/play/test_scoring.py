@@ -171,7 +171,7 @@ async def test_board_holds_the_best_total_and_the_earlier_guess_first(table: Gam
     await table.guess(game, "Ada", await table.wrong(game, 2))
     await table.guess(game, "Boris", swapped)
     await table.guess(game, "Ada", swapped)
-    await table.guess(game, "Ada", await table.wrong(game, 2))
+    await table.guess(game, "Ada", await table.wrong(game, 1))
     await table.work()
     board = await table.play.bus.execute("ZRANGE", keys.board(table.queue, game.id), 0, -1, "REV", "WITHSCORES")
     # Two neighbours changed places in a code of four: 100 + 100 + 67 + 67.

@@ -70,7 +70,7 @@ async def test_secret_is_in_its_own_key_alone_until_the_close(
     game = await table.open(settings_for("classic", "team" if mode == "team" else "solo" if mode == "solo" else "race"))
     tokens = await table.secret(game)
     raw = await table.play.bus.execute("HGET", keys.secret(table.queue, game.id), "nonce")
-    needles = [raw.decode(), "".join(tokens), ",".join(tokens), " ".join(tokens)]
+    needles = [raw.decode().strip(), "".join(tokens), ",".join(tokens), " ".join(tokens)]
     escaped = msgspec.json.encode(list(tokens)).decode()
     needles += [escaped, escaped.encode("ascii", "backslashreplace").decode()]
     own = {keys.secret(table.queue, game.id)}

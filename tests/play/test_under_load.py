@@ -50,9 +50,14 @@ async def test_crowd_and_dying_workers_give_the_game_that_the_order_of_submissio
     charged: dict[str, int] = {}
 
     async def person(player: Player) -> None:
+        sent: set[tuple[str, ...]] = set()
         for turn in range(4):
             await asyncio.sleep(chance.random() * 0.05)
             code = secret if chance.random() < 0.03 else tuple(chance.sample(game.settings.palette, 4))
+            if code in sent:
+                assert isinstance(await submit(table.play, game, player, code, f"{player.id}-{turn}-repeat"), Refused)
+                continue
+            sent.add(code)
             request = f"{player.id}-{turn}"
             answers = [await submit(table.play, game, player, code, request) for _ in range(chance.choice((1, 1, 2)))]
             for answer in answers:

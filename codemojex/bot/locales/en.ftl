@@ -79,6 +79,7 @@ play-already = A game is on already: its board is just above. { $where ->
         [private] /end stops it.
        *[group] /end or /vote_end stops it.
     }
+play-full = I cannot begin a new game right now: too many finished games wait to be saved. Games that are on go on. Please try again later.
 play-privacy = ℹ️ Plain messages are hidden from me in this group. Guess with /guess, reply to my board, or use the button under it. An admin can change that by making me an admin.
 silent-told =
     🔇 I may not write in <b>{ $room }</b>, so its game goes on unseen: guesses count and the deadline stays.
@@ -177,6 +178,9 @@ refused-cooldown = Slow down a little: { $seconds } s.
 refused-gone = I do not find this game any more. /play starts a new one.
 refused-not_yours = That game is somebody else's alone. /play starts one of your own.
 refused-tried = You have tried { $code } already. It cost nothing.
+refused-tried_waiting = You have sent { $code } already, its score is on the way. It cost nothing.
+refused-team_tried = Your team has tried { $code } already. It cost nothing.
+refused-team_tried_waiting = Your team has sent { $code } already, its score is on the way. It cost nothing.
 refused-busy = Too many guesses are waiting. Try again in a moment.
 text-unknown = I understand emojis and commands. /help shows them.
 order-unknown = I do not know that command. /help shows all of them.
@@ -236,7 +240,6 @@ start-here-toast = Send /play in this chat to start a game.
 used-toast = { $token } is in your guess already.
 empty-toast = There is nothing to take back.
 pinned-toast = What stands there is pinned: /unlock 1 or /unlock all frees it.
-tried-toast = You have tried this guess already. It cost nothing.
 full-toast = All places are filled: send it or take one back.
 missing-toast = { $count ->
         [one] One place is still empty.
@@ -246,6 +249,10 @@ sent-toast = Guess { $try } is in!
 refused-toast = { $reason ->
     [late] Too late: the code is cracked.
     [no_tries] You have no tries left in this game.
+    [tried] You have tried this guess already. It cost nothing.
+    [tried_waiting] You have sent this guess already, its score is on the way. It cost nothing.
+    [team_tried] Your team has tried this guess already. It cost nothing.
+    [team_tried_waiting] Your team has sent this guess already, its score is on the way. It cost nothing.
     [cooldown] Slow down a little.
     [not_yours] That game is somebody else's alone.
     [busy] Too many guesses are waiting. Try again in a moment.

@@ -77,8 +77,6 @@ async def _act(scene: Scene, game: Snapshot, action: str, tries: int) -> str:
 
 
 async def _hand_in(scene: Scene, game: Snapshot, code: tuple[str, ...]) -> str:
-    if await guesses.tried(scene.play, game, scene.player, code, scene.request):
-        return scene.words.plain("tried-toast")
     verdict = await guesses.submit(scene.play, game, scene.player, code, scene.request)
     if isinstance(verdict, guesses.Refused):
         return scene.words.plain("refused-toast", reason=verdict.reason)

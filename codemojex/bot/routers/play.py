@@ -13,10 +13,11 @@ from codemojex.bot.answers import answer
 from codemojex.bot.callbacks import Proposal
 from codemojex.bot.filters import Order, Pressed
 from codemojex.bot.scene import Desk, Scene, of_message, of_query
+from codemojex.bot.texts import Html
 from codemojex.game.presets import MODES, PRESETS, GameSettings, Mode, settings_for
 from codemojex.game.sets import EMOJI_SETS
 from codemojex.play import games, outbound
-from codemojex.play.games import AlreadyLive
+from codemojex.play.games import AlreadyLive, Full
 
 DEFAULT_PRESET = "quick"
 
@@ -70,8 +71,8 @@ async def start_game(message: Message, bot: Bot, desk: Desk, request: str, args:
         await scene.whisper(scene.words("play-unknown", word=settings.word[:32], sets=", ".join(EMOJI_SETS)))
     elif isinstance(settings, Misplaced):
         await scene.whisper(scene.words("play-solo-here"))
-    elif not await _open(scene, settings):
-        await scene.whisper(scene.words("play-already", where="private" if scene.private else "group"))
+    elif (obstacle := await _open(scene, settings)) is not None:
+        await scene.whisper(obstacle)
     elif scene.private and {"race", "team"} & set(args.lower().split()):
         await scene.say(scene.words("play-alone"))
     elif not scene.private and not desk.me.reads_all and not await is_admin(bot, scene.room.chat_id, desk.me.user_id):
@@ -89,18 +90,20 @@ async def accept_proposal(query: CallbackQuery, bot: Bot, desk: Desk, request: s
         await answer(bot, query, scene.words.plain("outdated-toast"))
         return
     await answer(bot, query)
-    if not await _open(scene, settings):
-        await scene.whisper(scene.words("play-already", where="private"))
+    if (obstacle := await _open(scene, settings)) is not None:
+        await scene.whisper(obstacle)
 
 
-async def _open(scene: Scene, settings: GameSettings) -> bool:
-    """Open the game; False when the room has a live one, whose board is shown again."""
+async def _open(scene: Scene, settings: GameSettings) -> Html | None:
+    """Open the game; or why none begins. When the room has a live one, its board is shown again."""
     opened = await games.open_game(scene.play, scene.room, scene.player, settings, scene.request)
+    if isinstance(opened, Full):
+        return scene.words("play-full")
     if isinstance(opened, AlreadyLive):
         game = await games.snapshot(scene.play, opened.game_id)
         if game is not None:
             await scene.make_current(game)
             await outbound.board(scene.play, game, fresh=True)
-        return False
+        return scene.words("play-already", where="private" if scene.private else "group")
     await scene.make_current(opened.game)
-    return True
+    return None

@@ -6,7 +6,7 @@
 ---   closed now. A race whose players are all out of tries closes only after its time for others to join.
 ---   watch(): order a later look at a game that could not close yet, see effect/close_game.lua.
 --- Refuses: nothing
---- Include: emit, order
+--- Include: emit, order, keep_finished, unlogged
 local function begin_closing(reason, cut)
   if redis.call('HGET', GAME, 'state') ~= 'open' then return false end
   redis.call('HSET', GAME, 'state', 'closing', 'reason', reason, 'cut', cut)
@@ -53,11 +53,12 @@ local function close_if_done()
   redis.call('HSET', GAME, 'state', 'closed', 'reason', reason, 'cut', cut,
     'closed_ms', string.format('%.0f', now_ms()))
   redis.call('HINCRBY', GAME, 'rev', 1)
-  emit(TOLD, 'game.closed', '{"v":1,"reason":"' .. reason .. '","secret":' .. (secret[1] or '[]') .. ',"nonce":"' ..
-    (secret[2] or '') .. '","cut":' .. (won and string.format('%d', cut) or 'null') .. ',"winner":' ..
+  emit(TOLD, 'game.closed', '{"v":1,"reason":"' .. reason .. '","secret":' .. unlogged(secret[1] or '[]') .. ',"nonce":"' ..
+    unlogged(secret[2] or '') .. '","cut":' .. (won and string.format('%d', cut) or 'null') .. ',"winner":' ..
     (won and '"' .. g[6] .. '"' or 'null') .. '}')
   if redis.call('HGET', ROOM, 'live') == g[1] then redis.call('HDEL', ROOM, 'live') end
   redis.call('HSET', ROOM, 'last', g[1])
+  keep_finished(g[1])
   -- the settlement has the game's own number: it cannot be ordered twice
   order('JOB' .. string.sub(g[1], 4), '{"kind":"settle","v":1,"game":"' .. g[1] .. '","room":"' .. g[2] .. '"}', g[2])
   return true
