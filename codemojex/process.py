@@ -18,7 +18,7 @@ from codemojex import logs
 from codemojex.embedded import EmbeddedServerError
 from codemojex.engine.errors import AccessDenied, ConnectionFault, EngineError, Refused, ServerError, ServerFull
 from codemojex.settings import Settings
-from codemojex.store.errors import StoreUnavailable
+from codemojex.store.errors import NotOurs, StoreUnavailable
 
 VALKEY_URL = "CODEMOJEX_VALKEY_URL"
 _AT_ONCE_S = 1.0  # what a second signal leaves for closing files and ending the embedded server
@@ -81,7 +81,7 @@ def mendable(server: str = VALKEY_URL) -> Generator[None]:
     except ConnectionFault as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise Fault(f"{reason}: check that Valkey runs there, and {server}") from error
-    except (StoreUnavailable, EmbeddedServerError, EngineError) as error:
+    except (StoreUnavailable, NotOurs, EmbeddedServerError, EngineError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         if isinstance(error, ServerError) and not isinstance(error, Refused | ServerFull):
             reason = f"the server says: {reason}: check that it is a Valkey for codemojex, and {server}"

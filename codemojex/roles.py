@@ -19,9 +19,9 @@ from codemojex.engine.observing import Observe
 from codemojex.engine.pump import Pump
 from codemojex.engine.retention_driver import DeadLetters, RetentionDriver
 from codemojex.engine.worker import Worker, WorkerOptions
-from codemojex.play import feed, inbox, keys, scoring
+from codemojex.play import feed, keys, scoring
 from codemojex.play.archiver import Archiver
-from codemojex.play.context import Options, Play
+from codemojex.play.context import Options, Play, namespaced
 from codemojex.settings import Settings
 
 _RETENTION_MS = 60_000
@@ -74,7 +74,12 @@ def talks(role: str) -> bool:
 
 def options_of(settings: Settings) -> Options:
     """The game's options from the settings."""
+    guesses, inbox, outbound = (namespaced(settings.namespace, name) for name in ("cm", "cm.in", "cm.out"))
     return Options(
+        namespace=settings.namespace,
+        guesses=guesses,
+        inbox=inbox,
+        outbound=outbound,
         partitions=settings.partitions,
         lane_by=settings.lane_by,
         archived_keep_ms=settings.archived_keep_s * 1000,
@@ -90,7 +95,7 @@ async def set_limits(bus: Connector, settings: Settings) -> None:
             await limits.set_rate(bus, queue, settings.guess_rate_max, settings.guess_rate_duration_ms)
         else:
             await limits.clear_rate(bus, queue)
-    await limits.set_default_lane_limit(bus, inbox.QUEUE, 1)  # one update of a conversation at a time, in order
+    await limits.set_default_lane_limit(bus, options.inbox, 1)  # one update of a conversation at a time, in order
     outbound = options.outbound
     await limits.set_bucket(bus, outbound, settings.send_rate_per_s, settings.send_burst)
     await limits.set_lane_rate(bus, outbound, settings.chat_rate_per_s, settings.chat_burst)
@@ -119,7 +124,7 @@ def parts_of(role: str, settings: Settings, play: Play, consumer: str, watch: Wa
 def queues_of(options: Options) -> dict[str, str]:
     """Every queue of the program, and what it holds."""
     return {
-        inbox.QUEUE: "updates from Telegram",
+        options.inbox: "updates from Telegram",
         **dict.fromkeys(keys.queues(options), "guesses"),
         options.outbound: "messages to Telegram",
     }

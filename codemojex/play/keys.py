@@ -158,6 +158,11 @@ def expiring(options: Options, game_id: str, room_id: str) -> list[str]:
     return [*of_game(options, game_id, room_id)[2:10], watermark]
 
 
+def owner(options: Options) -> str:
+    """Hash that says whose the games of this server and namespace are; see `owner`. It never expires."""
+    return f"{_prefix(options.guesses)}owner"
+
+
 def poller(options: Options, bot_id: int) -> str:
     """The lease of a bot's poller."""
     return f"{_prefix(options.guesses)}poller:{bot_id}"
