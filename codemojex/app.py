@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from codemojex import deferred_aiogram
 from codemojex.embedded import data_directory, embedded_valkey, make, running_instance, server_url
+from codemojex.engine.addresses import shown
 from codemojex.engine.clock import SystemClock
 from codemojex.engine.connector import Connector
 from codemojex.engine.errors import InvalidValue
@@ -33,6 +34,7 @@ from codemojex.ops.status import read, show
 from codemojex.play import backlog
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
+from codemojex.play.owner import Claim, Ownership
 from codemojex.process import VALKEY_URL, Fault, WrongUsage, carry_out, mendable
 from codemojex.roles import Part, Watch, both, observe, options_of, parts_of, queues_of, talks
 from codemojex.settings import ROLES, Settings, variable
@@ -76,7 +78,7 @@ def migrate(settings: Settings) -> int:
 
     async def work(_: asyncio.Event) -> None:
         if settings.database_url is None:
-            make(settings.data_dir)
+            make(settings.home)
         revision = await migrate_store(_database(settings))
         print(f"the store is at revision {revision}")
 
@@ -209,7 +211,7 @@ def _import_talking() -> None:
 
 
 async def _play(settings: Settings, stop: asyncio.Event) -> None:
-    with data_directory(settings.data_dir) as directory:
+    with data_directory(settings.home) as directory:
         async with AsyncExitStack() as stack:
             database = _sqlite(directory)
             await migrate_store(database)
@@ -236,7 +238,7 @@ async def _run(settings: Settings, roles: Sequence[str], strict: bool, stop: asy
         if settings.bot_token is None:
             raise Fault("BOT_TOKEN is missing: set it to the bot's token from @BotFather, or use `codemojex play`")
         account = Account(settings.bot_token.get_secret_value(), settings.telegram_api_url)
-    place = Place(_valkey(settings), _database(settings), settings.data_dir)
+    place = Place(_valkey(settings), _database(settings), settings.home)
     await _serve(settings, roles, place, account, stop, strict=strict)
 
 
@@ -279,9 +281,12 @@ async def _serve(
         cache = await stack.enter_async_context(NearCache(bus, observe=watch.observe))
         game = Play(bus, lease.minter, SystemClock(), store, options=options_of(settings))
         game = with_caches(game, cache, max_entries=settings.cache_max_entries)
+        bot_id = settings.bot_id if account is None else int(account.token.partition(":")[0])
+        ownership = Ownership(game, Claim(bot_id, shown(place.valkey)))
+        await ownership.look()
         keeper = Keeper(bus, settings, again=again, observe=watch.observe, on_loss=lease.renew)
         await keeper.look()
-        parts.append(keeper)
+        parts += [ownership, keeper]
         if exporter is not None:
             exporter.look_at(bus, list(queues_of(game.options)), game.options)
         refused = asyncio.Event()
@@ -335,14 +340,14 @@ async def _work(
 async def _place(settings: Settings) -> Place:
     """The place that the settings name; without a server in them, the game that `play` has open on this machine."""
     if settings.valkey_url is None:
-        directory = await running_instance(settings.data_dir)
+        directory = await running_instance(settings.home)
         if directory is None:
             raise Fault(
-                f"no game is open in {settings.data_dir} and CODEMOJEX_VALKEY_URL is missing: start `codemojex play`, "
+                f"no game is open in {settings.home} and CODEMOJEX_VALKEY_URL is missing: start `codemojex play`, "
                 "or set it to the server's address, such as valkey://localhost:6379/0"
             )
         return Place(server_url(directory), _sqlite(directory), directory)
-    return Place(_valkey(settings), _database(settings), settings.data_dir)
+    return Place(_valkey(settings), _database(settings), settings.home)
 
 
 def _valkey(settings: Settings) -> str:
@@ -356,7 +361,7 @@ def _valkey(settings: Settings) -> str:
 def _database(settings: Settings) -> str:
     if settings.database_url is not None:
         return settings.database_url.get_secret_value()
-    return _sqlite(settings.data_dir)
+    return _sqlite(settings.home)
 
 
 def _sqlite(directory: Path) -> str:

@@ -20,7 +20,7 @@ from codemojex.embedded import EmbeddedServerError
 from codemojex.engine.errors import AccessDenied, ConnectionFault, EngineError, Refused, ServerError, ServerFull
 from codemojex.outages import Outages
 from codemojex.settings import Settings
-from codemojex.store.errors import StoreUnavailable
+from codemojex.store.errors import NotOurs, StoreUnavailable
 
 VALKEY_URL = "CODEMOJEX_VALKEY_URL"
 _CLOSING_S = 3.0  # for the event loop to close once the work is over
@@ -125,7 +125,7 @@ def mendable(server: str = VALKEY_URL) -> Generator[None]:
                 f"the server is a replica and takes no writes: give its primary's address ({server})"
             ) from error
         raise Fault(f"{reason}: check that Valkey runs there, and {server}") from error
-    except (StoreUnavailable, EmbeddedServerError, EngineError) as error:
+    except (StoreUnavailable, NotOurs, EmbeddedServerError, EngineError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         if isinstance(error, ServerError) and not isinstance(error, Refused | ServerFull):
             reason = f"the server says: {reason}: check that it is a Valkey for codemojex, and {server}"

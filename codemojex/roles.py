@@ -19,9 +19,9 @@ from codemojex.engine.observing import Observe
 from codemojex.engine.pump import Pump
 from codemojex.engine.retention_driver import DeadLetters, RetentionDriver
 from codemojex.engine.worker import Worker, WorkerOptions
-from codemojex.play import backlog, feed, inbox, keys, scoring
+from codemojex.play import backlog, feed, keys, scoring
 from codemojex.play.archiver import Archiver
-from codemojex.play.context import Options, Play
+from codemojex.play.context import Options, Play, namespaced
 from codemojex.play.outcomes import VALKEY
 from codemojex.settings import Settings
 
@@ -88,7 +88,12 @@ def talks(role: str) -> bool:
 
 def options_of(settings: Settings) -> Options:
     """The game's options from the settings."""
+    guesses, inbox, outbound = (namespaced(settings.namespace, name) for name in ("cm", "cm.in", "cm.out"))
     return Options(
+        namespace=settings.namespace,
+        guesses=guesses,
+        inbox=inbox,
+        outbound=outbound,
         partitions=settings.partitions,
         lane_by=settings.lane_by,
         archived_keep_ms=settings.archived_keep_s * 1000,
@@ -104,7 +109,7 @@ def limits_of(settings: Settings) -> dict[str, list[Setting]]:
     chat = partial(limits.set_lane_rate, rate_per_s=settings.chat_rate_per_s, burst=settings.chat_burst)
     group = partial(limits.set_lane_rate, rate_per_s=settings.group_rate_per_min / 60, burst=settings.group_burst)
     return {
-        inbox.QUEUE: [partial(limits.set_default_lane_limit, n=1)],  # updates of a conversation come one by one
+        options.inbox: [partial(limits.set_default_lane_limit, n=1)],  # updates of a conversation come one by one
         **{queue: [rate if settings.guess_rate_max else partial(limits.clear_rate)] for queue in keys.queues(options)},
         options.outbound: [
             partial(limits.set_bucket, rate_per_s=settings.send_rate_per_s, burst=settings.send_burst),
@@ -136,7 +141,7 @@ def parts_of(role: str, settings: Settings, play: Play, consumer: str, watch: Wa
 def queues_of(options: Options) -> dict[str, str]:
     """Every queue of the program, and what it holds."""
     return {
-        inbox.QUEUE: "updates from Telegram",
+        options.inbox: "updates from Telegram",
         **dict.fromkeys(keys.queues(options), "guesses"),
         options.outbound: "messages to Telegram",
     }

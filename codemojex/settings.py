@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import os
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -36,7 +37,8 @@ class SettingsError(Exception):
 
 def _token(value: SecretStr) -> SecretStr:
     number, colon, secret = value.get_secret_value().strip().partition(":")
-    if not (colon and number.isdigit() and secret and " " not in secret):
+    known = number.isascii() and number.isdigit() and len(number) < 19  # what the store keeps of it
+    if not (colon and known and secret and " " not in secret):
         raise ValueError("must look like 123456:ABC…, as @BotFather shows it")
     return SecretStr(f"{number}:{secret}")
 
@@ -63,6 +65,12 @@ def _loopback(value: str) -> str:
         "must be an address of this machine only, such as 127.0.0.1: the local Telegram has no accounts, whoever "
         "reaches it is every person"
     )
+
+
+def _namespace(value: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,23}", value):
+        raise ValueError("must be 1 to 24 of a-z 0-9 and -, with a letter first, such as second-bot")
+    return value
 
 
 def _valkey_url(value: SecretStr) -> SecretStr:
@@ -118,6 +126,12 @@ class Settings(BaseSettings):
         default=None,
         description="Address of the durable store, postgresql://user:password@host/name or sqlite:///path. "
         "Default: an SQLite file in the data directory.",
+    )
+    namespace: Annotated[str, AfterValidator(_namespace)] = Field(
+        default="",
+        description="Name that every queue, key and local file of this bot stands under, so that several bots share "
+        "one server: 1 to 24 of a-z 0-9 and -, with a letter first. It is chosen before the first start. "
+        "Default: none.",
     )
     data_dir: Path = Field(
         default=Path(".codemojex"),
@@ -316,6 +330,16 @@ class Settings(BaseSettings):
         description="`console` for people, `json` for machines, `auto` for console on a terminal and json elsewhere. "
         "Default: auto.",
     )
+
+    @property
+    def home(self) -> Path:
+        """The directory of this deployment's files: the data directory, or its part for the namespace."""
+        return self.data_dir / "namespaces" / self.namespace if self.namespace else self.data_dir
+
+    @property
+    def bot_id(self) -> int | None:
+        """Who the token belongs to; None without a token."""
+        return int(self.bot_token.get_secret_value().partition(":")[0]) if self.bot_token else None
 
     def secrets(self) -> list[str]:
         """Every secret in force, for the log's redaction: the token, its second half, passwords of URLs."""

@@ -87,7 +87,12 @@ def part_of(
             updates = Updates(bot, build_dispatcher(SessionStorage(play)), desk)
             options = worker_options(settings, settings.update_concurrency, in_order=True)
             return Worker(
-                play.bus, inbox.QUEUE, updates, options=options, observe=watch.observe, middleware=watch.middleware
+                play.bus,
+                play.options.inbox,
+                updates,
+                options=options,
+                observe=watch.observe,
+                middleware=watch.middleware,
             )
         case "send":
             sender = Sender(bot, desk, on_bad_token)
@@ -128,7 +133,7 @@ def _intake(settings: Settings, bot: Bot, play: Play) -> Intake:
         return await inbox.admit(play, items)
 
     async def depth() -> int:
-        return (await metrics.counts(play.bus, inbox.QUEUE)).pending
+        return (await metrics.counts(play.bus, play.options.inbox)).pending
 
     options = IntakeOptions(
         poll_timeout_s=settings.poll_timeout_s, request_timeout_s=settings.telegram_timeout_s, max_depth=_INTAKE_DEPTH

@@ -98,6 +98,21 @@ def place(url: str) -> Place:
     )
 
 
+def shown(url: str) -> str:
+    """The URL as messages may show it: no user, no password, no options but the number of the database."""
+    where = place(url)
+    if where.kind != "single":
+        servers = ",".join(sorted(_written(seed) for seed in where.seeds))
+        database = where.tail.partition("?")[0].removesuffix("/0")
+        return f"{where.kind}://{servers}" + (f"/{where.service}" if where.service else "") + database
+    parts = urlsplit(where.single)
+    options = dict(parse_qsl(parts.query))
+    if parts.scheme == "unix":
+        return f"unix://{parts.path}" + (f"?db={options['db']}" if options.get("db", "0") != "0" else "")
+    server = Address(parts.hostname or "localhost", parts.port or 6379)
+    return f"valkey://{_written(server)}/{options.get('db') or parts.path.strip('/') or 0}"
+
+
 def _check(scheme: str, query: str, database: str) -> dict[str, str]:
     """The options behind the `?`. One that is unknown is not shown: it may be the rest of a password."""
     options = dict(parse_qsl(query, keep_blank_values=True))

@@ -25,13 +25,13 @@ _DEDUP = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 _STREAM = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _REPEAT = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _GROUP = re.compile(r"[!-~]{1,256}")
-_TABLE = re.compile(r"[a-z_]{1,64}")
+_TABLE = re.compile(r"(?:[a-z][a-z0-9-]{0,23}\.)?[a-z_]{1,64}")
 _QUEUE_RULE = "use 1 to 128 of A-Z a-z 0-9 . _ - and not the reserved name emq"
 _DEDUP_RULE = "use 1 to 255 of A-Z a-z 0-9 . _ : -"
 _STREAM_RULE = "use 1 to 128 of A-Z a-z 0-9 . _ - and not the reserved name cell"
 _REPEAT_RULE = "use 1 to 128 of A-Z a-z 0-9 . _ : -"
 _GROUP_RULE = "use 1 to 256 printable ASCII characters without a space"
-_TABLE_RULE = "use 1 to 64 of a-z and _"
+_TABLE_RULE = "use 1 to 64 of a-z and _, after a namespace and a dot if there is one"
 NAME_RULES = {
     "queue": _QUEUE.pattern,
     "dedup key": _DEDUP.pattern,

@@ -89,7 +89,7 @@ class NearCache:
         kinds: Collection[str] = (),
         options: CacheOptions | None = None,
     ) -> Table[T]:
-        """Make the table `name` (a-z and _), once.
+        """Make the table `name` (a-z and _, after a namespace and a dot if there is one), once.
 
         Entry ids are 1 to 64 of `A-Za-z0-9:._-`; with `kinds` they are branded ids of these namespaces, or several
         of them joined by colons. Without a loader Valkey is the source of truth: see `Table.update`.

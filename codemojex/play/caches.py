@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from codemojex.engine.near_cache import CacheOptions, Loaded, NearCache, struct_codec
 
 from . import games, players, rooms
-from .context import Caches, Play
+from .context import Caches, Play, namespaced
 from .games import Snapshot
 from .players import Player
 from .rooms import Room
@@ -54,14 +54,17 @@ def with_caches(play: Play, near: NearCache, *, max_entries: int = 10_000) -> Pl
     def options(ttl_s: float, l2_timeout_ms: int = 500) -> CacheOptions:
         return CacheOptions(ttl_s=ttl_s, max_entries=max_entries, l2_timeout_ms=l2_timeout_ms)
 
+    def named(table: str) -> str:
+        return namespaced(play.options.namespace, table)
+
     lasting = options(SESSION_TTL_S, 5_000)  # there is nowhere else to look, so wait for Valkey
     tables = Caches(
         games=near.table(
-            "games", codec=struct_codec(Snapshot), loader=game, kinds={"GAM"}, options=options(GAME_TTL_S)
+            named("games"), codec=struct_codec(Snapshot), loader=game, kinds={"GAM"}, options=options(GAME_TTL_S)
         ),
-        rooms=near.table("rooms", codec=struct_codec(Room), loader=room, options=options(PLACE_TTL_S)),
-        players=near.table("players", codec=struct_codec(Player), loader=player, options=options(PLACE_TTL_S)),
-        sessions=near.table("sessions", codec=struct_codec(Session), kinds={"SES"}, options=lasting),
+        rooms=near.table(named("rooms"), codec=struct_codec(Room), loader=room, options=options(PLACE_TTL_S)),
+        players=near.table(named("players"), codec=struct_codec(Player), loader=player, options=options(PLACE_TTL_S)),
+        sessions=near.table(named("sessions"), codec=struct_codec(Session), kinds={"SES"}, options=lasting),
     )
     return replace(play, caches=tables)
 

@@ -43,13 +43,16 @@ _RANGES = {
 class Options:
     """How games are run; every default is what the program uses.
 
-    `guesses` and `outbound` are queue names. `partitions` spreads rooms over the queues `cm`, `cm.1`, …; it may only
-    change while no game is live. `max_waiting` bounds the guesses of one game that wait for their score,
-    `max_unarchived` the finished games of all partitions that wait for the archive: beyond it no new game begins.
-    `game_duration_s` is how long every new game lasts; None leaves it to the game's settings.
+    `guesses`, `inbox` and `outbound` are queue names; in a namespace `namespaced` makes them. `partitions` spreads
+    rooms over the queues `cm`, `cm.1`, …; it may only change while no game is live. `max_waiting` bounds the guesses of
+    one game that wait for their score, `max_unarchived` the finished games of all partitions that wait for the archive:
+    beyond it no new game begins. `game_duration_s` is how long every new game lasts; None leaves it to the game's
+    settings.
     """
 
+    namespace: str = ""
     guesses: str = "cm"
+    inbox: str = "cm.in"
     outbound: str = "cm.out"
     partitions: int = 1
     lane_by: Literal["room", "player"] = "room"
@@ -66,6 +69,7 @@ class Options:
     max_unarchived: int = 10_000
 
     def __post_init__(self) -> None:
+        keyspace.of(self.inbox)
         keyspace.of(self.outbound)
         bounds.text("the queue name", keyspace.of(self.guesses).queue, 1, 32)
         bounds.choice("lane_by", self.lane_by, "room", "player")
@@ -77,6 +81,11 @@ class Options:
     def share(self, whole: int) -> int:
         """One partition's part of a bound over all of them."""
         return max(1, whole // self.partitions)
+
+
+def namespaced(namespace: str, name: str) -> str:
+    """The name of a queue or a table in a namespace; without one, the name itself."""
+    return f"{namespace}.{name}" if namespace else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from codemojex.engine.jobs import Dedup, Duplicate, Enqueued, NewJob
 
 from .context import Play
 
-QUEUE = "cm.in"
 WINDOW_MS = 25 * 3_600_000
 
 
@@ -27,7 +26,7 @@ class Incoming:
     payload: bytes
 
 
-async def admit(play: Play, items: Sequence[Incoming], queue: str = QUEUE) -> bool:
+async def admit(play: Play, items: Sequence[Incoming], queue: str | None = None) -> bool:
     """Admit updates in order; True only when every single one is on the bus, now or since earlier."""
     new = [
         NewJob(
@@ -38,5 +37,5 @@ async def admit(play: Play, items: Sequence[Incoming], queue: str = QUEUE) -> bo
         )
         for item in items
     ]
-    verdicts = await jobs.admit_many(play.bus, queue, new)
+    verdicts = await jobs.admit_many(play.bus, queue or play.options.inbox, new)
     return all(isinstance(verdict, Enqueued | Duplicate) for verdict in verdicts)

@@ -181,6 +181,11 @@ def of_archive(queue: str) -> list[str]:
     return [keyspace.of(queue).prefix, _prefix(queue), complete(queue), refused(queue), unarchived(queue)]
 
 
+def owner(options: Options) -> str:
+    """Hash that says whose the games of this server and namespace are; see `owner`. It never expires."""
+    return f"{_prefix(options.guesses)}owner"
+
+
 def poller(options: Options, bot_id: int) -> str:
     """The lease of a bot's poller."""
     return f"{_prefix(options.guesses)}poller:{bot_id}"

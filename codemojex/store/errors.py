@@ -2,6 +2,7 @@
 
     StoreFault
     ├── StoreUnavailable   the database cannot be used now: unreachable, wrong address, wrong schema
+    ├── NotOurs            the database, or the server that is used with it, belongs to somebody else
     └── SegmentDamaged     sealed bytes are not what was sealed
 
 No message holds a password, a secret code or the parameters of a statement.
@@ -20,6 +21,10 @@ class StoreUnavailable(StoreFault):
         self.where = where
         self.problem = problem
         self.remedy = remedy
+
+
+class NotOurs(StoreFault):
+    """The database or the server belongs to another bot, namespace or pair of both; one line with the remedy."""
 
 
 class SegmentDamaged(StoreFault):

@@ -226,3 +226,18 @@ class WatermarkRow(Tables):
     stream: Mapped[str] = mapped_column(STREAM_NAME, primary_key=True)
     watermark: Mapped[str] = mapped_column(BRANDED)
     epoch: Mapped[int] = mapped_column(BigInteger)
+
+
+class DeploymentRow(Tables):
+    """The name of this store, and the bot, namespace and server that it belongs to; there is one row."""
+
+    __tablename__ = "deployment"
+    __table_args__ = (CheckConstraint("id = 1", name="one"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    store: Mapped[str] = mapped_column(String(32))
+    bot_id: Mapped[int | None] = mapped_column(BigInteger)
+    namespace: Mapped[str | None] = mapped_column(String(24))
+    bus: Mapped[str | None] = mapped_column(String(32))
+    place: Mapped[str | None] = mapped_column(Text)
+    seen_at: Mapped[datetime | None] = mapped_column(UtcTime)

@@ -56,10 +56,14 @@ def test_rows_and_lanes_take_branded_ids_only() -> None:
             build("42")
 
 
-@pytest.mark.parametrize("table", ["", "Games", "a-b", "x" * 65, "a\n"])
+@pytest.mark.parametrize("table", ["", "Games", "a-b", "x" * 65, "a\n", ".games", "second.", "a.b.games", "2.games"])
 def test_a_bad_cache_table_is_refused(table: str) -> None:
     with pytest.raises(InvalidName, match="cache table"):
         keyspace.cache(table, "x")
+
+
+def test_a_cache_table_may_stand_in_a_namespace() -> None:
+    assert keyspace.cache("second-2.games", "x") == "ecc:{second-2.games}:x"
 
 
 def test_a_key_outside_the_slot_is_named() -> None:

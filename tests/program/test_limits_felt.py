@@ -11,7 +11,8 @@ from codemojex.engine.connector import Connector
 from codemojex.engine.ids import Minter
 from codemojex.engine.jobs import Job, NewJob
 from codemojex.engine.worker import Worker
-from codemojex.roles import options_of, set_limits, worker_options
+from codemojex.keeping import Keeper
+from codemojex.roles import options_of, worker_options
 from codemojex.settings import Settings
 from tests.engine.bench import running
 from tests.support.valkey import ValkeyServer
@@ -37,11 +38,11 @@ async def test_another_pace_of_sending_reaches_a_sender_that_waits(
         sent.append(job.id)
 
     try:
-        await set_limits(bus, settings)
+        await Keeper(bus, settings).look(reset=True)
         await jobs.admit_many(bus, queue, [NewJob(mint.mint("JOB"), b"x", lane=chat) for _ in range(3)])
         async with running(Worker(bus, queue, send, options=worker_options(usual, usual.send_concurrency))):
             await until(lambda: sent)
-            await set_limits(bus, usual)
+            await Keeper(bus, usual).look(reset=True)
             await until(lambda: len(sent) == 3)
     finally:
         await bus.close()

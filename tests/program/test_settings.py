@@ -14,7 +14,7 @@ from codemojex.engine.ids import Minter
 from codemojex.engine.near_cache import NearCache
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
-from codemojex.roles import Watch, limits_of, options_of, parts_of, worker_options
+from codemojex.roles import Watch, limits_of, options_of, parts_of, queues_of, worker_options
 from codemojex.settings import PREFIX, Settings, SettingsError, load_settings
 
 TOKEN = "123456:abcDEF-secret"
@@ -212,3 +212,31 @@ def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, na
     (line,) = refusal()
     assert line.startswith(f"{name}: ")
     assert "hunter2" not in line
+
+
+@pytest.mark.parametrize("name", ["a", "second-bot", "b2", "a" * 24])
+def test_a_namespace_stands_before_every_queue_and_every_file(name: str) -> None:
+    settings = load(namespace=name, partitions=2)
+    options = options_of(settings)
+    assert (options.guesses, options.inbox, options.outbound) == (f"{name}.cm", f"{name}.cm.in", f"{name}.cm.out")
+    assert list(queues_of(options)) == [f"{name}.cm.in", f"{name}.cm", f"{name}.cm.1", f"{name}.cm.out"]
+    assert settings.home == Path(".codemojex/namespaces") / name
+
+
+def test_without_a_namespace_queues_and_files_are_called_as_ever() -> None:
+    settings = load()
+    options = options_of(settings)
+    assert (options.namespace, list(queues_of(options))) == ("", ["cm.in", "cm", "cm.out"])
+    assert settings.home == Path(".codemojex")
+
+
+@pytest.mark.parametrize("name", ["A", "1a", "-a", "a.b", "a_b", "a{b", "a b", "é", "a" * 25, "a\n"])
+def test_a_namespace_that_no_key_could_carry_is_refused(name: str) -> None:
+    [line] = refusal(namespace=name)
+    assert "CODEMOJEX_NAMESPACE" in line
+
+
+@pytest.mark.parametrize("number", ["²", "1" * 19, ""])
+def test_a_token_whose_number_no_bot_has_is_refused(number: str) -> None:
+    [line] = refusal(bot_token=f"{number}:abcDEF-secret")
+    assert "BOT_TOKEN" in line

@@ -25,7 +25,7 @@ from codemojex.engine import keyspace, metrics, streams
 from codemojex.engine.audit import audit
 from codemojex.engine.records import Record
 from codemojex.game.events import GuessAccepted, GuessRefused, GuessScored
-from codemojex.play import games, inbox, keys, rooms, views
+from codemojex.play import games, keys, rooms, views
 from codemojex.play.games import Snapshot
 from codemojex.store.history import read_game, read_records
 from tests.support.databases import migrated_database, postgres_server
@@ -97,7 +97,7 @@ async def test_every_accepted_guess_counts_once_whoever_is_killed(
         async with People(place.telegram.url) as people:
             for one in played:
                 await check_chat(place, people, one)
-        for queue in (inbox.QUEUE, QUEUE, place.play.options.outbound):
+        for queue in (place.play.options.inbox, QUEUE, place.play.options.outbound):
             assert await audit(place.play.bus, queue) == []
         assert await place.fleet.dismiss() == dict.fromkeys(FLEET, 0)
 
@@ -166,7 +166,7 @@ async def until_quiet(place: Ground, played: Sequence[Played]) -> None:
         states = Counter([game.state if (game := await games.read(play, p.game.id)) else "gone" for p in played])
         waiting = {
             queue: [counts.pending, counts.active, counts.dead, counts.scheduled if queue != QUEUE else 0]
-            for queue in (inbox.QUEUE, QUEUE, play.options.outbound)
+            for queue in (play.options.inbox, QUEUE, play.options.outbound)
             if (counts := await metrics.counts(play.bus, queue))
         }
         complete = await play.bus.execute("ZCARD", keys.complete(QUEUE))
