@@ -39,6 +39,10 @@ class Base:
         self.done: Counter[str] = Counter()
         self.ended_here: set[str] = set()
         self.repeats: set[tuple[str, str]] = set()
+        self.failed: Counter[str] = Counter()  # attempts of this life that failed, on either side
+        self.asked: set[str] = set()  # somebody wants their end, in this life
+        self.dead: set[str] = set()
+        self.died: set[str] = set()  # ever
         self.flat_seats = False  # P took or kept a seat that it did not write down
         self.log: list[str] = []
 
@@ -52,12 +56,25 @@ class Base:
             wrong = [v for v in await audit(bench.bus, bench.queue) if not explained(v.what)]
             assert not wrong, "\n".join([*(f"{v.subject}: {v.what}" for v in wrong), *self.log])
         assert not [job for job, times in self.done.items() if times > 1], self.log
+        await self.look_at_the_dead()
         held: list[tuple[Peer, Found]] = []
         for peer, found in self.theirs:
             row = await self.bench(peer.queue).row(found.id)
             if row.get("attempts") == found.token and row["state"] in ("active", "pending"):
                 held.append((peer, found))
         self.theirs = held
+
+    async def look_at_the_dead(self) -> None:
+        """Nobody died of a request that was made in an earlier life."""
+        before, self.dead = self.dead, set()
+        for bench in self.benches:
+            for job_id in await self.ids(bench, "dead"):
+                self.dead.add(job_id)
+                if job_id not in before:
+                    reason = (await bench.row(job_id)).get("last_error", "")
+                    assert job_id in self.asked or not reason.startswith("cancelled"), (job_id, reason, self.log)
+        self.asked -= self.dead
+        self.died |= self.dead
 
     def bench(self, queue: str) -> Bench:
         return next(bench for bench in self.benches if bench.queue == queue)
@@ -74,7 +91,7 @@ class Base:
         """The members of one of a queue's sets."""
         return [member.decode() for member in await bench.raw("ZRANGE", key, 0, -1)]
 
-    async def dead(self) -> tuple[Bench, str] | None:
+    async def a_dead_letter(self) -> tuple[Bench, str] | None:
         """A dead letter that may live again; a flow's members stay as they are, because P counts without looking."""
         bench, _ = self.any()
         found = [i for i in await self.ids(bench, "dead") if i not in self.family]

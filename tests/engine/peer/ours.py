@@ -34,8 +34,8 @@ class Ours(Base):
         bench, _ = self.any()
         for _ in range(self.chance.randint(1, 3)):
             key = None
-            if self.chance.random() < 0.3:
-                name = f"k{self.chance.randrange(3)}"
+            if self.chance.random() < 0.5:
+                name = f"k{self.chance.randrange(2)}"
                 key = self.chance.choice([Dedup(name, HOUR), Dedup(name, HOUR, "claim")])
             job = bench.job(
                 lane=self.chance.choice([None, *LANES]),
@@ -79,12 +79,19 @@ class Ours(Base):
         return self.chance.choice(some if "our_rest" in OFF else [*some, Park(HOUR)])
 
     async def settle(self, bench: Bench, job: Job, outcome: Outcome) -> None:
+        row = await bench.row(job.id)
+        current = row.get("attempts") == job.token and row["state"] in ("active", "pending")
         verdict = await bench.settle(job, outcome, Policy(CAP))
         if isinstance(verdict, Settled):
             self.spent.append((bench, job))
+            self.failed[job.id] += isinstance(outcome, Retry)
+            # Whoever counted them, so many failures are the end.
+            assert verdict.state != "scheduled" or self.failed[job.id] < CAP or isinstance(outcome, Delay), self.log
             if verdict.state == "completed":
                 self.done[job.id] += 1
                 self.ended_here.add(job.id)
+        elif job.id not in self.died:
+            assert not current, f"the current token of {job.id} was refused: {verdict} {row} {self.log}"
 
     async def our_repeat_of_an_end(self) -> None:
         """The answer to a settlement was lost: it is sent again and changes nothing."""
@@ -117,12 +124,14 @@ class Ours(Base):
         rows = [i for i in self.known if i not in self.family]
         if rows:
             job_id = self.chance.choice(rows)
+            self.asked.add(job_id)
             await cancel.request(self.known[job_id].bus, self.known[job_id].queue, job_id, "enough")
 
     async def our_reprocess(self) -> None:
         """An operator gives a dead letter another life, by us."""
-        if found := await self.dead():
+        if found := await self.a_dead_letter():
             assert await admin.reprocess(found[0].bus, found[0].queue, found[1])
+            self.failed[found[1]] = 0
 
     async def our_renewal(self) -> None:
         """We renew what we believe to hold."""

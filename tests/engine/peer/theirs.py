@@ -43,7 +43,10 @@ class Theirs(Base):
                 await peer.delay(found.id, found.token, HOUR)
                 self.flat_seats = True
             case _:
-                await peer.retry(found.id, found.token, HOUR, CAP, "no")
+                if await peer.retry(found.id, found.token, HOUR, CAP, "no") == "scheduled":
+                    self.failed[found.id] += 1
+                    if "cancel" in await bench.row(found.id):
+                        self.asked.add(found.id)  # a request of an earlier life too: the row does not tell them apart
 
     async def their_promotion(self) -> None:
         """P's pump brings back what is due."""
@@ -61,7 +64,7 @@ class Theirs(Base):
 
     async def their_reprocess(self) -> None:
         """An operator gives a dead letter another life, by P: it goes to the flat backlog."""
-        if found := await self.dead():
+        if found := await self.a_dead_letter():
             assert await self.peers[found[0].queue].reprocess(found[1])
 
     async def their_lane_rule(self) -> None:
