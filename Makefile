@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 # How many test processes: two more than processors, because tests also wait; `make test WORKERS=2` chooses.
 WORKERS ?= $$($(BIN)/python -c 'import os; print(2 + (os.cpu_count() or 2))')
-# How many random stories `make soak` tells of each machine, and from which seed on: it prints them for a repetition.
+# How many random stories `make soak` tells of each kind, and from which seed on: it prints them for a repetition.
 SOAK_RUNS ?= 5000
 SOAK_SEED ?=
 
@@ -47,8 +47,9 @@ bench: $(VENV)/.run ## Measure the engine beside its peers on this machine (ARGS
 mutants: $(VENV)/.dev ## Try small defects of the engine's Lua; name those that no scenario or test notices
 	@exec $(BIN)/python -m tests.mutants $(ARGS)
 
-soak: $(VENV)/.dev ## Compare the engine with its plain model in 5,000 random stories; SOAK_RUNS=500 chooses
-	CODEMOJEX_MODEL_RUNS=$(SOAK_RUNS) CODEMOJEX_MODEL_SEED=$(SOAK_SEED) $(BIN)/pytest tests/engine/random_stories.py -s $(ARGS)
+soak: $(VENV)/.dev ## Tell 5,000 random stories each of the engine beside its plain model and beside a peer; SOAK_RUNS=500 chooses
+	CODEMOJEX_MODEL_RUNS=$(SOAK_RUNS) CODEMOJEX_MODEL_SEED=$(SOAK_SEED) $(BIN)/pytest \
+		tests/engine/random_stories.py tests/engine/random_peer_stories.py -s $(ARGS)
 
 clean: ## Remove the games of this machine (.codemojex) and all caches; .venv stays
 	rm -rf .codemojex .pytest_cache .ruff_cache .hypothesis .mutants build dist *.egg-info

@@ -11,13 +11,14 @@ from .model.telling import tell
 from .test_model import PARTS, STEPS
 
 SOAK = int(os.environ.get("CODEMOJEX_MODEL_RUNS", "100"))
+SEED = os.environ.get("CODEMOJEX_MODEL_SEED")
 SOAK_PART = 100
 
 
 @pytest.mark.parametrize("machine", PARTS)
 @pytest.mark.timeout(0)
 def test_random_stories(valkey_url: str, machine: str) -> None:
-    first = int(os.environ.get("CODEMOJEX_MODEL_SEED") or secrets.randbelow(1 << 30))
+    first = int(SEED or secrets.randbelow(1 << 30))
     for start in range(0, SOAK, SOAK_PART):
         seed, stories = first + start, min(SOAK_PART, SOAK - start)
         again = f"make soak SOAK_RUNS={stories} SOAK_SEED={seed} ARGS='-k {machine}'"
