@@ -31,7 +31,7 @@ from codemojex.ops.status import read, show
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
 from codemojex.process import Fault, WrongUsage, carry_out, mendable
-from codemojex.roles import Part, Watch, both, observe, options_of, parts_of, queues_of, set_limits, talks
+from codemojex.roles import Part, Watch, both, no_queue, observe, options_of, parts_of, queues_of, set_limits, talks
 from codemojex.settings import ROLES, Settings, variable
 from codemojex.store.engine import close, open_store
 from codemojex.store.migrate import migrate as migrate_store
@@ -63,6 +63,9 @@ def play(settings: Settings) -> int:
 
 def run(settings: Settings, roles: Sequence[str]) -> int:
     """The given roles against the servers of the settings; returns after a signal."""
+    if unknown := no_queue(settings):
+        queues = ", ".join(queues_of(options_of(settings)))
+        raise WrongUsage(f"{variable('peer_outboxes')}: there is no queue {', '.join(unknown)}: choose from {queues}")
     if any(talks(role) for role in roles):
         _import_talking()
     return carry_out(settings, lambda stop: _run(settings, roles, stop))

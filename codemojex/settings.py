@@ -19,8 +19,8 @@ from dotenv.parser import parse_stream
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from codemojex.engine import addresses
-from codemojex.engine.errors import InvalidValue
+from codemojex.engine import addresses, keyspace
+from codemojex.engine.errors import InvalidInput, InvalidValue
 
 PREFIX = "CODEMOJEX_"
 ROLES = ("intake", "updates", "score", "feed", "send", "clock", "archive")
@@ -82,6 +82,14 @@ def _database_url(value: SecretStr) -> SecretStr:
     except StoreUnavailable as error:
         raise ValueError(f"{error.problem}; {error.remedy}") from None
     return value
+
+
+def _queues(value: str) -> str:
+    names = [name.strip() for name in value.split(",")]
+    try:
+        return ",".join(keyspace.of(name).queue for name in names)
+    except InvalidInput as error:
+        raise ValueError(f"must be names of queues with commas between them: {error}") from None
 
 
 class Settings(BaseSettings):
@@ -158,6 +166,11 @@ class Settings(BaseSettings):
         le=256,
         description="Number of guess queues that rooms are placed on; it may only be changed while no game is live. "
         "Default: 1.",
+    )
+    peer_outboxes: Annotated[str, AfterValidator(_queues)] | None = Field(
+        default=None,
+        description="Queues, comma-separated, whose outbox another engine's pump empties: ours leave it alone and do "
+        "the rest. Two makes of pump on one outbox lose entries. Default: none.",
     )
     guess_rate_max: int = Field(
         default=500,

@@ -85,13 +85,13 @@ def part_of(
             return _Polling(_intake(settings, bot, play), on_bad_token)
         case "updates":
             updates = Updates(bot, build_dispatcher(SessionStorage(play)), desk)
-            options = worker_options(settings, settings.update_concurrency)
+            options = worker_options(settings, inbox.QUEUE, settings.update_concurrency)
             return Worker(
                 play.bus, inbox.QUEUE, updates, options=options, observe=watch.observe, middleware=watch.middleware
             )
         case "send":
             sender = Sender(bot, desk, on_bad_token)
-            options = worker_options(settings, settings.send_concurrency, _SEND_ATTEMPTS)
+            options = worker_options(settings, play.options.outbound, settings.send_concurrency, _SEND_ATTEMPTS)
             return Worker(
                 play.bus,
                 play.options.outbound,

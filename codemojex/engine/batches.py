@@ -52,6 +52,7 @@ class BatchOptions:
     beat_ms: int = 5_000
     silent_ms: int = 30_000
     pump: bool = True
+    deliver: bool = True
     publish: bool = False
     hear_cancels: bool = False
 

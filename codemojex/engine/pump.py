@@ -1,7 +1,9 @@
 """Keeps a queue's time, whoever is busy: due jobs become pending, repeated ones fire, lapsed leases are recovered, and
 parents in other queues hear of their children.
 
-One pump per process and queue is enough and several do no harm: each transition is one script and happens once.
+One pump per process and queue is enough and several do no harm: each transition is one script and happens once. That
+holds for pumps of this engine. Where another engine's pump empties the same outbox, one of the two must leave it alone:
+`deliver=False`.
 The pump survives a lost server and tells `observe` what it moved.
 """
 
@@ -20,7 +22,10 @@ _LONGEST_BEAT_MS = 3_600_000
 
 
 class Pump:
-    """Promotes, fires, recovers and delivers on `queue` every `beat_ms`, at once again while a full batch was due."""
+    """Promotes, fires, recovers and delivers on `queue` every `beat_ms`, at once again while a full batch was due.
+
+    With `deliver=False` it leaves the outbox to another engine's pump, and does the rest.
+    """
 
     def __init__(
         self,
@@ -29,12 +34,14 @@ class Pump:
         *,
         beat_ms: int = 1_000,
         max_stalled: int = 3,
+        deliver: bool = True,
         observe: Observe | None = None,
     ) -> None:
         self._bus = bus
         self._queue = keyspace.of(queue).queue
         self._beat_s = self._rest_s = bounds.integer("beat_ms", beat_ms, 1, _LONGEST_BEAT_MS) / 1000
         self._max_stalled = bounds.integer("max_stalled", max_stalled, 1, bounds.MAX_ATTEMPTS)
+        self._delivers = bounds.flag("deliver", deliver)
         self._observe = observer(observe)
         self._stop = asyncio.Event()
 
@@ -65,7 +72,7 @@ class Pump:
                 "pump.moved",
                 {"queue": self._queue, "promoted": promoted, "recovered": moved, "dead": list(recovered.dead)},
             )
-        told = await self._deliver()
+        told = self._delivers and await self._deliver()
         return await self._repeats() or told or promoted >= _BATCH or moved >= _BATCH
 
     async def _deliver(self) -> bool:

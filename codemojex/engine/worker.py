@@ -54,7 +54,8 @@ class WorkerOptions:
     `unwind_ms` for cancelled handlers to tidy up, before what they hold is given back without them; a failed job is
     tried `max_attempts` times, `backoff` apart, unless its row says otherwise; an idle worker looks again
     after `beat_ms` at the latest; one whose claims get no answer for `silent_ms` drops its sockets and finds the server
-    anew. With `pump` it promotes and recovers as well; with `publish` it tells listeners what became of each job; with
+    anew. With `pump` it promotes and recovers as well, and unless `deliver` is off it tells parents in other queues of
+    their children (off: another engine's pump does); with `publish` it tells listeners what became of each job; with
     `hear_cancels` it listens for requests to cancel (otherwise it sees them when it renews the lease).
     """
 
@@ -68,6 +69,7 @@ class WorkerOptions:
     beat_ms: int = 5_000
     silent_ms: int = 30_000
     pump: bool = True
+    deliver: bool = True
     publish: bool = False
     hear_cancels: bool = False
 
@@ -75,7 +77,7 @@ class WorkerOptions:
         for name, (low, high) in _RANGES.items():
             bounds.integer(f"worker option {name}", getattr(self, name), low, high)
         bounds.one_of("worker option backoff", self.backoff, Fixed, Exponential)
-        for name in ("pump", "publish", "hear_cancels"):
+        for name in ("pump", "deliver", "publish", "hear_cancels"):
             bounds.flag(f"worker option {name}", getattr(self, name))
 
 
@@ -152,7 +154,13 @@ class Worker:
         """
         began = time.monotonic()
         self._observe("worker.started", {"queue": self._queue, "concurrency": self._options.concurrency})
-        pump = Pump(self._bus, self._queue, max_stalled=self._options.max_stalled, observe=self._observe)
+        pump = Pump(
+            self._bus,
+            self._queue,
+            max_stalled=self._options.max_stalled,
+            deliver=self._options.deliver,
+            observe=self._observe,
+        )
         async with asyncio.TaskGroup() as tasks:
             hands = self._hands
             background = [tasks.create_task(part) for part in (hands.renew(), hands.watch(), self._listen())]

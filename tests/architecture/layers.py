@@ -65,7 +65,7 @@ ENGINE_LINES = (
     "middleware telemetry tracing",
     "settlement schedule recovery outbox flows admin metrics",
     "pump shaping settling holding retention_driver",
-    "worker batches tasks near_cache archive audit",
+    "worker batches tasks near_cache archive lost_ends audit",
     "conformance testing export reference",
 )
 _ENGINE_LINE = {name: number for number, line in enumerate(ENGINE_LINES) for name in line.split()}

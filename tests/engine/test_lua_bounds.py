@@ -27,6 +27,7 @@ STATED: dict[str, dict[str, str]] = {
         "redis.call('ZRANGE', P .. 'active', 0, -1)": "refused above 20000 jobs in flight",
         "redis.call('HGETALL', P .. 'gactive')": "one field a lane with jobs in flight, so bounded by them",
     },
+    "flow_waiting": {"'HKEYS', row .. record": "the children of a flow, which has at most 1000 jobs"},
     "audit_lanes": {"redis.call('LRANGE', P .. 'ring', 0, -1)": "the audit's own cost; not for a hot path"},
     "node_lease": {
         "redis.call('HGETALL', KEYS[1])": "one field a node number, 1008 of them",

@@ -14,7 +14,7 @@ from codemojex.engine.ids import Minter
 from codemojex.engine.near_cache import NearCache
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
-from codemojex.roles import Watch, options_of, parts_of, set_limits, worker_options
+from codemojex.roles import Watch, no_queue, options_of, parts_of, set_limits, worker_options
 from codemojex.settings import PREFIX, Settings, SettingsError, load_settings
 
 TOKEN = "123456:abcDEF-secret"
@@ -170,7 +170,7 @@ async def test_the_engine_takes_what_a_setting_may_be(end: Callable[[list[float]
     for role in ("score", "feed", "clock", "archive"):
         assert parts_of(role, settings, play, "me", Watch())
     for concurrency in (settings.update_concurrency, settings.send_concurrency):
-        worker_options(settings, concurrency)
+        worker_options(settings, "cm", concurrency)
     with_caches(play, NearCache(bus), max_entries=settings.cache_max_entries)
 
 
@@ -199,6 +199,7 @@ async def test_the_engine_takes_what_a_setting_may_be(end: Callable[[list[float]
         ("CODEMOJEX_TELEGRAM_API_URL", "api.telegram.org"),
         ("CODEMOJEX_TELEGRAM_API_URL", "http://a..b"),
         ("CODEMOJEX_TELEGRAM_API_URL", "http://host:99999"),
+        ("CODEMOJEX_PEER_OUTBOXES", "cm,c m"),
         ("BOT_TOKEN", "123456"),
     ],
 )
@@ -207,3 +208,11 @@ def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, na
     (line,) = refusal()
     assert line.startswith(f"{name}: ")
     assert "hunter2" not in line
+
+
+def test_the_outbox_of_a_queue_is_left_to_a_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert no_queue(load()) == []
+    monkeypatch.setenv("CODEMOJEX_PEER_OUTBOXES", "cm, cm.out,cm.aut")
+    settings = load()
+    assert no_queue(settings) == ["cm.aut"]
+    assert [worker_options(settings, queue, 1).deliver for queue in ("cm", "cm.in", "cm.out")] == [False, True, False]
