@@ -15,6 +15,7 @@ from . import bounds, keyspace, outbox, recovery, repeat, schedule
 from .connector import Connector
 from .errors import ConnectionFault, ServerError
 from .observing import Observe, observer
+from .visits import Visits
 from .waiting import reconnect_s, wait
 
 _BATCH = 200
@@ -42,6 +43,7 @@ class Pump:
         self._beat_s = self._rest_s = bounds.integer("beat_ms", beat_ms, 1, _LONGEST_BEAT_MS) / 1000
         self._max_stalled = bounds.integer("max_stalled", max_stalled, 1, bounds.MAX_ATTEMPTS)
         self._delivers = bounds.flag("deliver", deliver)
+        self._visits = Visits(bus, queue)
         self._observe = observer(observe)
         self._stop = asyncio.Event()
 
@@ -73,6 +75,9 @@ class Pump:
                 {"queue": self._queue, "promoted": promoted, "recovered": moved, "dead": list(recovered.dead)},
             )
         told = self._delivers and await self._deliver()
+        name, healed = await self._visits.next()
+        if healed:
+            self._observe("pump.healed", {"queue": self._queue, "list": name, "members": healed})
         return await self._repeats() or told or promoted >= _BATCH or moved >= _BATCH
 
     async def _deliver(self) -> bool:

@@ -63,7 +63,7 @@ ENGINE_LINES = (
     "jobs admission claims",
     "lanes limits locks streams group_entries groups events cancel rows cache_memory cache_loads cache_table repeat "
     "middleware telemetry tracing",
-    "settlement schedule recovery outbox flows admin metrics",
+    "settlement schedule recovery outbox visits flows admin metrics",
     "pump shaping settling holding retention_driver",
     "worker batches tasks near_cache archive lost_ends audit",
     "conformance testing export reference",

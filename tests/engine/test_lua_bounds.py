@@ -27,6 +27,7 @@ STATED: dict[str, dict[str, str]] = {
         "redis.call('ZRANGE', P .. 'active', 0, -1)": "refused above 20000 jobs in flight",
         "redis.call('HGETALL', P .. 'gactive')": "one field a lane with jobs in flight, so bounded by them",
     },
+    "repeat_due": {"for k = 1, math.min(limit, #due) do": "the limit, at most 500"},
     "flow_waiting": {"'HKEYS', row .. record": "the children of a flow, which has at most 1000 jobs"},
     "audit_lanes": {"redis.call('LRANGE', P .. 'ring', 0, -1)": "the audit's own cost; not for a hot path"},
     "node_lease": {
@@ -36,7 +37,7 @@ STATED: dict[str, dict[str, str]] = {
     "obliterate": {
         "while g do": "each turn spends the budget",
         "while budget > 0 do": "each turn spends the budget",
-        "redis.call('ZRANGE', P .. 'repeat', 0, -1)": "repeat_set refuses more than 10000 in a queue",
+        "redis.call('ZRANGE', set, 0, -1)": "repeat_set refuses more than 10000 in a queue",
     },
     "stream_append": {
         "while at <= #ARGV do": "the caller sends at most 128 records",
