@@ -23,9 +23,11 @@ from codemojex.embedded import data_directory, embedded_valkey, make, running_in
 from codemojex.engine.clock import SystemClock
 from codemojex.engine.connector import Connector
 from codemojex.engine.errors import InvalidValue
+from codemojex.engine.ids import node_numbers
 from codemojex.engine.near_cache import NearCache
 from codemojex.engine.nodes import NodeLease
 from codemojex.ops import health as probe
+from codemojex.ops import numbers
 from codemojex.ops.heartbeat import Heartbeat
 from codemojex.ops.status import read, show
 from codemojex.play.caches import with_caches
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from codemojex.talking import Account
 
 __all__ = [
-    "Fault", "WrongUsage", "conformance", "export_protocol", "health", "migrate", "play", "run", "status",
+    "Fault", "WrongUsage", "conformance", "export_protocol", "health", "migrate", "nodes", "play", "run", "status",
 ]  # fmt: skip
 _SPARE_S = 0.5  # beyond the grace, until what still runs is cancelled
 _log = logging.getLogger(__name__)
@@ -113,6 +115,30 @@ def status(settings: Settings) -> int:
         bus = await Connector.connect((await _place(settings)).valkey)
         try:
             show(await read(bus, queues_of(options_of(settings))), sys.stdout)
+        finally:
+            await bus.close()
+
+    return carry_out(settings, work)
+
+
+def nodes(settings: Settings, action: str, which: str | None, note: str) -> int:
+    """List, reserve or release node numbers on the server of the settings."""
+    try:
+        chosen = None if which is None else node_numbers(which)
+    except InvalidValue as error:
+        raise WrongUsage(str(error)) from error
+    if (chosen is None) != (action == "list"):
+        raise WrongUsage("`nodes list` takes no numbers; `reserve` and `release` take some, such as 68 or 0-99")
+
+    async def work(_: asyncio.Event) -> None:
+        bus = await Connector.connect((await _place(settings)).valkey)
+        try:
+            if chosen is None:
+                await numbers.listing(bus, numbers.leased_by(settings.node_numbers), sys.stdout)
+            elif action == "reserve":
+                await numbers.reserve(bus, chosen, note, sys.stdout)
+            else:
+                await numbers.release(bus, chosen, sys.stdout)
         finally:
             await bus.close()
 
@@ -243,7 +269,8 @@ async def _serve(
         make(place.directory)
         store = await open_store(place.database)
         stack.push_async_callback(close, store)
-        lease = await stack.enter_async_context(NodeLease(bus, observe=watch.observe))
+        mine = numbers.leased_by(settings.node_numbers)
+        lease = await stack.enter_async_context(NodeLease(bus, numbers=mine, observe=watch.observe))
         cache = await stack.enter_async_context(NearCache(bus, observe=watch.observe))
         game = Play(bus, lease.minter, SystemClock(), store, options=options_of(settings))
         game = with_caches(game, cache, max_entries=settings.cache_max_entries)

@@ -19,7 +19,7 @@ from dotenv.parser import parse_stream
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from codemojex.engine import addresses, keyspace
+from codemojex.engine import addresses, ids, keyspace
 from codemojex.engine.errors import InvalidInput, InvalidValue
 
 PREFIX = "CODEMOJEX_"
@@ -81,6 +81,14 @@ def _database_url(value: SecretStr) -> SecretStr:
         parse_address(value.get_secret_value())
     except StoreUnavailable as error:
         raise ValueError(f"{error.problem}; {error.remedy}") from None
+    return value
+
+
+def _numbers(value: str) -> str:
+    try:
+        ids.node_numbers(value)
+    except InvalidValue as error:
+        raise ValueError(str(error)) from None
     return value
 
 
@@ -209,6 +217,11 @@ class Settings(BaseSettings):
         le=3_600_000,
         description="How long a claimed job belongs to its worker before others may take it over, milliseconds; "
         "workers renew it while they work. Default: 30000.",
+    )
+    node_numbers: Annotated[str, AfterValidator(_numbers)] | None = Field(
+        default=None,
+        description="Node numbers that this program leases to mint ids with; the others are for engines of other makes, "
+        "see `codemojex nodes`. Default: 128-1007.",
     )
     grace_s: float = Field(
         default=2.0,

@@ -99,6 +99,7 @@ QUEUE = (
 DEPLOYMENT = (
     Family(keyspace.VERSION_KEY, "string", "the wire version; every connection compares it", "for ever"),
     Family(keyspace.NODES_KEY, "hash", "node number to `lease end ms:token`", "twice the lease", ours=True),
+    Family(keyspace.RESERVED_NODES_KEY, "hash", "node number to a note: nobody leases it", "until released", ours=True),
     Family(keyspace.QUEUES_KEY, "set", "names of queues, for tools", "until obliterated", ours=True),
 )
 CACHE = (

@@ -18,6 +18,7 @@ from .errors import CrossSlot, InvalidName
 WIRE_VERSION = "echomq:3.0.0"
 VERSION_KEY = "{emq}:version"
 NODES_KEY = "{emq}:nodes"
+RESERVED_NODES_KEY = f"{NODES_KEY}:reserved"
 QUEUES_KEY = "{emq}:queues"
 ANY_QUEUE = "emq:*"  # a pattern: the keys of every queue
 

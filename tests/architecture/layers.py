@@ -59,7 +59,7 @@ ENGINE_LINES = (
     "clock ids bounds errors error_text backoff circuit lru recurrence observing",
     "keyspace families records waiting frames cache_types",
     "scripts addresses routes translation pools connections routing topology round_trips connector",
-    "outcome effects retention nodes registry second_layer coherence",
+    "outcome effects retention nodes reservations registry second_layer coherence",
     "jobs admission claims",
     "lanes limits locks streams group_entries groups events cancel rows cache_memory cache_loads cache_table repeat "
     "middleware telemetry tracing",
