@@ -220,7 +220,7 @@ class Settings(BaseSettings):
     )
     node_numbers: Annotated[str, AfterValidator(_numbers)] | None = Field(
         default=None,
-        description="Node numbers that this program leases to mint ids with; the others are for engines of other makes, "
+        description="Node numbers that this program leases to mint ids with; others are for engines of other makes, "
         "see `codemojex nodes`. Default: 128-1007.",
     )
     grace_s: float = Field(
