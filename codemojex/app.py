@@ -24,11 +24,12 @@ from codemojex.engine.addresses import shown
 from codemojex.engine.clock import SystemClock
 from codemojex.engine.connector import Connector
 from codemojex.engine.errors import InvalidValue
+from codemojex.engine.ids import node_numbers
 from codemojex.engine.near_cache import NearCache
 from codemojex.engine.nodes import NodeLease
 from codemojex.keeping import Keeper, on_reconnect
 from codemojex.ops import health as probe
-from codemojex.ops import server
+from codemojex.ops import numbers, server
 from codemojex.ops.heartbeat import Heartbeat
 from codemojex.ops.status import read, show
 from codemojex.play import backlog
@@ -36,7 +37,7 @@ from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
 from codemojex.play.owner import Claim, Ownership
 from codemojex.process import VALKEY_URL, Fault, WrongUsage, carry_out, mendable
-from codemojex.roles import Part, Watch, both, observe, options_of, parts_of, queues_of, talks
+from codemojex.roles import Part, Watch, both, no_queue, observe, options_of, parts_of, queues_of, talks
 from codemojex.settings import ROLES, Settings, variable
 from codemojex.store.engine import close, open_store
 from codemojex.store.migrate import migrate as migrate_store
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
     from codemojex.talking import Account
 
 __all__ = [
-    "Fault", "WrongUsage", "conformance", "export_protocol", "health", "limits", "migrate", "play", "run", "status",
+    "Fault", "WrongUsage", "conformance", "export_protocol", "health", "limits", "migrate", "nodes", "play", "run",
+    "status",
 ]  # fmt: skip
 _SPARE_S = 0.5  # beyond the grace, until what still runs is cancelled
 _log = logging.getLogger(__name__)
@@ -68,6 +70,9 @@ def play(settings: Settings) -> int:
 
 def run(settings: Settings, roles: Sequence[str], strict: bool) -> int:
     """The given roles against the servers of the settings; `strict` wants servers that keep what they are given."""
+    if unknown := no_queue(settings):
+        queues = ", ".join(queues_of(options_of(settings)))
+        raise WrongUsage(f"{variable('peer_outboxes')}: there is no queue {', '.join(unknown)}: choose from {queues}")
     if any(talks(role) for role in roles):
         _import_talking()
     return carry_out(settings, lambda stop: _run(settings, roles, strict, stop))
@@ -137,6 +142,30 @@ def limits(settings: Settings, reset: bool) -> int:
                 await keeper.look(reset=True)
             for queue, line in (await keeper.standing()).items():
                 print(f"{queue}: {line}")
+        finally:
+            await bus.close()
+
+    return carry_out(settings, work)
+
+
+def nodes(settings: Settings, action: str, which: str | None, note: str) -> int:
+    """List, reserve or release node numbers on the server of the settings."""
+    try:
+        chosen = None if which is None else node_numbers(which)
+    except InvalidValue as error:
+        raise WrongUsage(str(error)) from error
+    if (chosen is None) != (action == "list"):
+        raise WrongUsage("`nodes list` takes no numbers; `reserve` and `release` take some, such as 68 or 0-99")
+
+    async def work(_: asyncio.Event) -> None:
+        bus = await Connector.connect((await _place(settings)).valkey)
+        try:
+            if chosen is None:
+                await numbers.listing(bus, numbers.leased_by(settings.node_numbers), sys.stdout)
+            elif action == "reserve":
+                await numbers.reserve(bus, chosen, note, sys.stdout)
+            else:
+                await numbers.release(bus, chosen, sys.stdout)
         finally:
             await bus.close()
 
@@ -277,7 +306,8 @@ async def _serve(
         make(place.directory)
         store = await open_store(place.database)
         stack.push_async_callback(close, store)
-        lease = await stack.enter_async_context(NodeLease(bus, observe=watch.observe))
+        mine = numbers.leased_by(settings.node_numbers)
+        lease = await stack.enter_async_context(NodeLease(bus, numbers=mine, observe=watch.observe))
         cache = await stack.enter_async_context(NearCache(bus, observe=watch.observe))
         game = Play(bus, lease.minter, SystemClock(), store, options=options_of(settings))
         game = with_caches(game, cache, max_entries=settings.cache_max_entries)

@@ -1,4 +1,4 @@
-"""The command line: `play`, `run`, `migrate`, `health`, `status`, `limits`, `conformance`, `protocol`.
+"""The command line: `play`, `run`, `migrate`, `health`, `status`, `limits`, `nodes`, `conformance`, `protocol`.
 
 Exit codes: 0 well; 1 something outside is wrong (a token, a server, a database), said in one line; 2 wrong usage or a
 wrong setting. The first Ctrl-C ends a command in order, the second at once. No traceback reaches a user for
@@ -79,6 +79,21 @@ def limits(
 
 
 @cli.command
+def nodes(
+    action: Literal["list", "reserve", "release"] = "list",
+    numbers: Annotated[str | None, Parameter(help="A number such as 68, or a run such as 300-399.")] = None,
+    /,
+    *,
+    note: Annotated[str, Parameter(help="Whose the numbers are, for those who list them.")] = "",
+) -> int:
+    """Show who mints with which node number, or keep numbers free for engines of other makes.
+
+    A reserved number is leased to nobody; a process that has it leaves it when it next renews its lease.
+    """
+    return _guarded("nodes", action, numbers, note)
+
+
+@cli.command
 def conformance(
     *,
     url: Annotated[str | None, Parameter(help="Server to examine; an embedded one without it.")] = None,
@@ -122,7 +137,7 @@ class _UsageError(Exception):
 
 
 def _guarded(
-    command: Literal["play", "run", "migrate", "health", "status", "limits", "conformance", "export_protocol"],
+    command: Literal["play", "run", "migrate", "health", "status", "limits", "nodes", "conformance", "export_protocol"],
     *arguments: object,
     **overrides: int | Path | None,
 ) -> int:

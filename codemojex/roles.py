@@ -129,7 +129,10 @@ def parts_of(role: str, settings: Settings, play: Play, consumer: str, watch: Wa
         case "feed":
             return [feed.outbound_reader(play, queue, consumer, tell, lease_ms=settings.lease_ms) for queue in queues]
         case "clock":
-            pumps = [Pump(play.bus, queue, observe=tell) for queue in queues_of(play.options)]
+            pumps = [
+                Pump(play.bus, queue, deliver=delivers(settings, queue), observe=tell)
+                for queue in queues_of(play.options)
+            ]
             return [*pumps, _retention(settings, play, tell), backlog.Watch(play)]
         case "archive":
             archiver = Archiver(play)
@@ -147,8 +150,20 @@ def queues_of(options: Options) -> dict[str, str]:
     }
 
 
+def delivers(settings: Settings, queue: str) -> bool:
+    """Whether our pumps empty the outbox of the queue, or another engine's do."""
+    return queue not in (settings.peer_outboxes or "").split(",")
+
+
+def no_queue(settings: Settings) -> list[str]:
+    """Names in `peer_outboxes` that no queue of this program has."""
+    named = set((settings.peer_outboxes or "").split(",")) - {""}
+    return sorted(named - queues_of(options_of(settings)).keys())
+
+
 def worker_options(
     settings: Settings,
+    queue: str,
     concurrency: int,
     max_attempts: int = 5,
     lease_ms: int | None = None,
@@ -163,6 +178,7 @@ def worker_options(
         unwind_ms=_UNWIND_MS,
         max_attempts=max_attempts,
         lane_limit=1 if in_order else None,
+        deliver=delivers(settings, queue),
     )
 
 
@@ -178,7 +194,7 @@ def _score(settings: Settings, play: Play, queue: str, watch: Watch) -> Worker:
         play.bus,
         queue,
         batch_handler=scoring.handler(play),
-        options=worker_options(settings, settings.score_concurrency),
+        options=worker_options(settings, queue, settings.score_concurrency),
         effects=scoring.effects(),
         observe=watch.observe,
         middleware=watch.middleware,

@@ -20,8 +20,8 @@ from dotenv.parser import parse_stream
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from codemojex.engine import addresses
-from codemojex.engine.errors import InvalidValue
+from codemojex.engine import addresses, ids, keyspace
+from codemojex.engine.errors import InvalidInput, InvalidValue
 
 PREFIX = "CODEMOJEX_"
 ROLES = ("intake", "updates", "score", "feed", "send", "clock", "archive")
@@ -90,6 +90,22 @@ def _database_url(value: SecretStr) -> SecretStr:
     except StoreUnavailable as error:
         raise ValueError(f"{error.problem}; {error.remedy}") from None
     return value
+
+
+def _numbers(value: str) -> str:
+    try:
+        ids.node_numbers(value)
+    except InvalidValue as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
+def _queues(value: str) -> str:
+    names = [name.strip() for name in value.split(",")]
+    try:
+        return ",".join(keyspace.of(name).queue for name in names)
+    except InvalidInput as error:
+        raise ValueError(f"must be names of queues with commas between them: {error}") from None
 
 
 class Settings(BaseSettings):
@@ -173,6 +189,11 @@ class Settings(BaseSettings):
         description="Number of guess queues that rooms are placed on; it may only be changed while no game is live. "
         "Default: 1.",
     )
+    peer_outboxes: Annotated[str, AfterValidator(_queues)] | None = Field(
+        default=None,
+        description="Queues, comma-separated, whose outbox another engine's pump empties: ours leave it alone and do "
+        "the rest. Two makes of pump on one outbox lose entries. Default: none.",
+    )
     guess_rate_max: int = Field(
         default=500,
         ge=0,
@@ -217,6 +238,11 @@ class Settings(BaseSettings):
         le=3_600_000,
         description="The same for a message to Telegram, milliseconds: so long a chat hears nothing when its sender "
         "dies. A call that takes longer keeps its message by renewing. Default: 5000.",
+    )
+    node_numbers: Annotated[str, AfterValidator(_numbers)] | None = Field(
+        default=None,
+        description="Node numbers that this program leases to mint ids with; others are for engines of other makes, "
+        "see `codemojex nodes`. Default: 128-1007.",
     )
     grace_s: float = Field(
         default=2.0,

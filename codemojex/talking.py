@@ -85,7 +85,7 @@ def part_of(
             return _Polling(_intake(settings, bot, play), on_bad_token)
         case "updates":
             updates = Updates(bot, build_dispatcher(SessionStorage(play)), desk)
-            options = worker_options(settings, settings.update_concurrency, in_order=True)
+            options = worker_options(settings, play.options.inbox, settings.update_concurrency, in_order=True)
             return Worker(
                 play.bus,
                 play.options.inbox,
@@ -97,7 +97,12 @@ def part_of(
         case "send":
             sender = Sender(bot, desk, on_bad_token)
             options = worker_options(
-                settings, settings.send_concurrency, _SEND_ATTEMPTS, settings.send_lease_ms, in_order=True
+                settings,
+                play.options.outbound,
+                settings.send_concurrency,
+                _SEND_ATTEMPTS,
+                settings.send_lease_ms,
+                in_order=True,
             )
             return Worker(
                 play.bus,

@@ -1,7 +1,8 @@
 """Does the queue's bookkeeping hold together? The oracle of the engine's tests, and an operator's second opinion.
 
 It walks every key of one queue in portions and checks: each row in exactly the set its state names, no id without a
-row, seats equal to jobs in flight, the ring equal to the lanes that may be served. Each portion is judged, and if
+row, seats equal to jobs in flight, the ring equal to the lanes that may be served, no parent waiting for a child that
+has left no trace (`lost_ends`). Each portion is judged, and if
 asked repaired, in one step, so a busy queue raises no false alarm. It scans the server's keys: not for a hot path.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
-from . import bounds, ids, keyspace, lanes
+from . import bounds, ids, keyspace, lanes, lost_ends
 from .connector import Arg, Connector
 from .scripts import ENGINE
 
@@ -50,7 +51,8 @@ async def audit(bus: Connector, queue: str, *, repair: bool = False) -> list[Vio
     known = sorted({*(await lanes.names(bus, queue, 1_000_000)), *(lane for lane, _ in backlogs)})
     for portion in _portions(known):
         await look("audit_lanes", *portion)
-    return found
+    lost = await lost_ends.find(bus, space, rows, repair=repair)
+    return found + [Violation(parent, what) for parent, what in lost]
 
 
 async def _keys(bus: Connector, prefix: str) -> tuple[list[str], list[tuple[str, str]]]:

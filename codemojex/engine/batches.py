@@ -54,6 +54,7 @@ class BatchOptions:
     silent_ms: int = 30_000
     lane_limit: int | None = None
     pump: bool = True
+    deliver: bool = True
     publish: bool = False
     hear_cancels: bool = False
     runs_in: Place = "thread"

@@ -134,7 +134,7 @@ def id_vectors() -> dict[str, Any]:
         "alphabet": ids.ALPHABET,
         "bits": {"timestamp_ms": 41, "node": 10, "sequence": 12},
         "last_payload": ids.base62(ids.MAX_SNOWFLAKE),
-        "leased_nodes": {"first": 0, "count": ids.SCRIPT_NODES.start},
+        "leased_nodes": {"first": ids.LEASED_NODES.start, "count": len(ids.LEASED_NODES)},
         "valid": [{"id": branded, "snowflake": str(number), **_parts(branded)} for branded, number in valid],
         "invalid": [{"id": branded, "reason": reason} for branded, reason in _INVALID],
         "derived": [{"namespace": n, "name": name, "id": ids.derive(n, name)} for n, name in _DERIVED],

@@ -75,7 +75,7 @@ QUEUE = (
     ),
     Family("metrics:completed:data", "list", "reserved, never written"),
     Family("metrics:failed:data", "list", "reserved, never written"),
-    Family("repeat", "zset", "repeated jobs by name; score: the next slot, ms", "until cancelled"),
+    Family("repeat", "zset", "repeated jobs that a peer reads, by name; score: the next slot, ms", "until cancelled"),
     Family(
         "repeat:<repeat>",
         "hash",
@@ -86,6 +86,7 @@ QUEUE = (
     Family("events", "channel", "lifecycle events, flat JSON objects of strings", "not a key"),
     Family("stream:<stream>", "stream", "records: `id`, then the producer's fields", "until trimmed or expired"),
     Family("stream:<stream>:archived", "string", "the last record that the archive has", "90 days"),
+    Family("repeat_ours", "zset", "repeats that only we fire; score as in `repeat`", "until cancelled", ours=True),
     Family("resting", "zset", "lanes that rest; score: until, ms", ours=True),
     Family("parked", "zset", "lanes that were told to rest; score: until, ms", "until the rest ends", ours=True),
     Family("grate", "hash", "lane to its own pace, `rate:burst`", _SETTING, ours=True),
@@ -95,6 +96,7 @@ QUEUE = (
     Family("credit", "string", "a weighted turn that was cut short: `lane:jobs left`", "an hour", ours=True),
     Family("turns", "string", "turns of lanes since flat work had its own", "an hour", ours=True),
     Family("parents", "zset", "parents that wait for children; score: since, ms", ours=True),
+    Family("kin", "zset", "parents whose rows and records stand, score 0", ours=True),
     Family("flow:sent", "string", "entries ever taken off the outbox", _SETTING, ours=True),
     Family("flow:rejected", "list", "outbox entries that nobody can read, the last 100", "a week", ours=True),
     Family("stream:<stream>:quarantine", "stream", "poison entries with error and fields", "30 days", ours=True),
@@ -103,6 +105,7 @@ QUEUE = (
 DEPLOYMENT = (
     Family(keyspace.VERSION_KEY, "string", "the wire version; every connection compares it", "for ever"),
     Family(keyspace.NODES_KEY, "hash", "node number to `lease end ms:token`", "twice the lease", ours=True),
+    Family(keyspace.RESERVED_NODES_KEY, "hash", "node number to a note: nobody leases it", "until released", ours=True),
     Family(keyspace.QUEUES_KEY, "set", "names of queues, for tools", "until obliterated", ours=True),
 )
 CACHE = (

@@ -14,7 +14,7 @@ from typing import NewType
 
 from . import bounds
 from .clock import Clock, clock_or
-from .errors import InvalidId
+from .errors import InvalidId, InvalidValue
 
 BrandedId = NewType("BrandedId", str)
 
@@ -22,12 +22,14 @@ EPOCH_MS = 1_704_067_200_000
 MAX_SNOWFLAKE = 2**63 - 1
 MAX_NODE = 1023
 SCRIPT_NODES = range(1008, 1024)  # never leased to a process: stream records minted inside scripts carry them
+LEASED_NODES = range(128, SCRIPT_NODES.start)  # the lower ones are for engines whose numbers are set by hand or hashed
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _DIGIT = {c: i for i, c in enumerate(ALPHABET)}
 _WIDTH = 11
 _LENGTH = 14
 _LAST_PAYLOAD = "AzL8n0Y58m7"  # base62 of 2**63 - 1; fixed width makes the byte-wise comparison exact
 _TAIL_BITS = 22
+_NODES = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 _STREAM_ID = re.compile(r"([0-9]{1,20})-([0-9]{1,20})")
 
 
@@ -155,6 +157,19 @@ def hash32(snowflake: int) -> int:
     k = (k * 0xFF51AFD7ED558CCD) & 0xFFFFFFFFFFFFFFFF
     k ^= k >> 33
     return k & 0xFFFFFFFF
+
+
+def node_numbers(numbers: range | str) -> range:
+    """A run of node numbers that processes can lease, also from text such as `68` or `300-399`. Raises InvalidValue."""
+    if isinstance(numbers, str):
+        found = _NODES.fullmatch(numbers.strip())
+        if found is None:
+            raise InvalidValue(f"{numbers!r} is no run of node numbers: write one such as 68, or 300-399")
+        numbers = range(int(found[1]), int(found[2] or found[1]) + 1)
+    bounds.one_of("node numbers", numbers, range)
+    if numbers.step != 1 or not numbers or numbers[0] < 0 or numbers[-1] >= SCRIPT_NODES.start:
+        raise InvalidValue(f"node numbers must be a rising run from 0 to {SCRIPT_NODES.start - 1}, not {numbers}")
+    return numbers
 
 
 def _is_namespace(text: str) -> bool:

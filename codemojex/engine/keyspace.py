@@ -18,9 +18,12 @@ from .errors import CrossSlot, InvalidName
 WIRE_VERSION = "echomq:3.0.0"
 VERSION_KEY = "{emq}:version"
 NODES_KEY = "{emq}:nodes"
+RESERVED_NODES_KEY = f"{NODES_KEY}:reserved"
 QUEUES_KEY = "{emq}:queues"
+ANY_QUEUE = "emq:*"  # a pattern: the keys of every queue
 
 _QUEUE = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_KEY = re.compile(r"emq:\{([A-Za-z0-9._-]{1,128})\}:(.+)", re.DOTALL)
 _DEDUP = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 _STREAM = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _REPEAT = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -112,6 +115,12 @@ def _of(queue: str) -> Keyspace:
     if not _QUEUE.fullmatch(queue) or queue == "emq":
         raise InvalidName("queue", queue, _QUEUE_RULE)
     return Keyspace(queue, f"emq:{{{queue}}}:")
+
+
+def place_of(key: str) -> tuple[str, str] | None:
+    """The queue of a key, and what stands behind its prefix; None for a key of no queue."""
+    found = _KEY.fullmatch(key)
+    return (found[1], found[2]) if found and found[1] != "emq" else None
 
 
 def dedup_key(key: str) -> str:

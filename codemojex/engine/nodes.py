@@ -1,9 +1,12 @@
 """Leases of node numbers, so that no two processes mint the same id.
 
-A process holds a number from 0 to 1007 for as long as it renews its lease. The lease is counted from before the
+A process holds a number from 128 to 1007 for as long as it renews its lease. The lease is counted from before the
 request left, so this process stops minting before the server gives the number away; a number that was given back or
 lapsed rests a while, for clocks that disagree. A lease that was lost is replaced, by the same number if it is free: the
 processes of a server that lost its data keep theirs apart.
+
+Numbers below 128 are left to engines of other makes, whose numbers are written by hand, and small, or hashed from a
+name: the hash of an unnamed one is 68. `reservations` keeps more of them free.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from . import bounds
 from .clock import Clock
 from .connector import Connector, connector
 from .errors import ConnectionFault, EngineError, LeaseLost, OutOfNodes
-from .ids import SCRIPT_NODES, BrandedId, Minter
+from .ids import LEASED_NODES, SCRIPT_NODES, BrandedId, Minter, node_numbers
 from .keyspace import NODES_KEY
 from .observing import Observe, observer
 from .scripts import ENGINE
@@ -30,7 +33,8 @@ _LONGEST_MS = 24 * 3600 * 1000
 class NodeLease:
     """`async with NodeLease(bus) as lease: lease.minter.mint("JOB")`. Renews itself at a third of `lease_ms`.
 
-    A number whose lease ended is not given out again for `rest_ms`.
+    A number whose lease ended is not given out again for `rest_ms`. `numbers`: those that this process may get; none of
+    them that is reserved.
     """
 
     def __init__(
@@ -40,6 +44,7 @@ class NodeLease:
         clock: Clock | None = None,
         lease_ms: int = 30_000,
         rest_ms: int = 10_000,
+        numbers: range = LEASED_NODES,
         key: str = NODES_KEY,
         observe: Observe | None = None,
     ) -> None:
@@ -48,6 +53,7 @@ class NodeLease:
         self._bus = connector("bus", bus)
         self._lease_ms = lease_ms
         self._rest_ms = rest_ms
+        self._numbers = node_numbers(numbers)
         self._key = bounds.text("key", key, 1)
         self._observe = observer(observe)
         self._token = secrets.token_hex(8)
@@ -98,14 +104,14 @@ class NodeLease:
 
     async def _acquire(self) -> None:
         sent = time.monotonic()
-        first = random.randrange(NODE_COUNT) if self._node < 0 else self._node
-        node = await self._bus.run(
-            ENGINE.script("node_lease"), [self._key], [self._token, self._lease_ms, self._rest_ms, first, NODE_COUNT]
-        )
+        low, count = self._numbers.start, len(self._numbers)
+        first = self._node if self._node in self._numbers else random.choice(self._numbers)
+        args = [self._token, self._lease_ms, self._rest_ms, first, count, low]
+        node = await self._bus.run(ENGINE.script("node_lease"), [self._key], args)
         if node < 0:
             raise OutOfNodes(
-                f"all {NODE_COUNT} node numbers are leased or resting: stop processes that are not needed, "
-                f"or wait {(self._lease_ms + self._rest_ms) / 1000:g} s for those of dead ones"
+                f"all {count} node numbers from {low} on are leased, resting or reserved: stop processes that are not "
+                f"needed, wait {(self._lease_ms + self._rest_ms) / 1000:g} s for those of dead ones, or release some"
             )
         self._node = node
         self._valid_until = sent + self._lease_ms / 1000

@@ -1,7 +1,9 @@
 """Keeps a queue's time, whoever is busy: due jobs become pending, repeated ones fire, lapsed leases are recovered,
 parents in other queues hear of their children, and lanes that stand wrong are put right.
 
-One pump per process and queue is enough and several do no harm: each transition is one script and happens once.
+One pump per process and queue is enough and several do no harm: each transition is one script and happens once. That
+holds for pumps of this engine. Where another engine's pump empties the same outbox, one of the two must leave it alone:
+`deliver=False`.
 The pump survives a lost server and tells `observe` what it moved.
 """
 
@@ -13,6 +15,7 @@ from . import bounds, keyspace, lanes, outbox, recovery, repeat, schedule
 from .connector import Connector, connector
 from .errors import ConnectionFault, ServerError
 from .observing import Observe, observer
+from .visits import Visits
 from .waiting import reconnect_s, wait
 
 _BATCH = 200
@@ -23,7 +26,7 @@ class Pump:
     """Promotes, fires, recovers and delivers on `queue` every `beat_ms`, at once again while a full batch was due.
 
     It also visits some hundred lanes a beat, all pumps of the queue together: what a peer, a lost key or a hand left
-    wrong heals without an audit.
+    wrong heals without an audit. With `deliver=False` it leaves the outbox to another engine's pump, and does the rest.
     """
 
     def __init__(
@@ -33,6 +36,7 @@ class Pump:
         *,
         beat_ms: int = 1_000,
         max_stalled: int = 3,
+        deliver: bool = True,
         observe: Observe | None = None,
     ) -> None:
         self._bus = connector("bus", bus)
@@ -40,6 +44,8 @@ class Pump:
         self._beat_ms = bounds.integer("beat_ms", beat_ms, 1, _LONGEST_BEAT_MS)
         self._beat_s = self._rest_s = self._beat_ms / 1000
         self._max_stalled = bounds.integer("max_stalled", max_stalled, 1, bounds.MAX_ATTEMPTS)
+        self._delivers = bounds.flag("deliver", deliver)
+        self._visits = Visits(bus, queue)
         self._observe = observer(observe)
         self._stop = asyncio.Event()
 
@@ -73,8 +79,11 @@ class Pump:
                 "pump.moved",
                 {"queue": self._queue, "promoted": promoted, "recovered": moved, "dead": list(recovered.dead)},
             )
-        told = await self._deliver()
+        told = self._delivers and await self._deliver()
         await self._tend()
+        name, healed = await self._visits.next()
+        if healed:
+            self._observe("pump.healed", {"queue": self._queue, "list": name, "members": healed})
         return await self._repeats() or told or promoted >= _BATCH or moved >= _BATCH
 
     async def _deliver(self) -> bool:

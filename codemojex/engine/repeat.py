@@ -2,7 +2,8 @@
 
 A slot's jobs are admitted and the repeat moves to its next slot in one script, which only the first caller of a slot
 wins; a lost answer is therefore harmless. A fired job's id says its slot's time (`ids.parse(job.id).unix_ms`).
-Pumps call `fire_due`. An interval is readable by peers; a cron repeat is fired by this engine alone.
+Pumps call `fire_due`. A plain interval is fired by peers too. What they cannot read (cron), or would fire in their own
+way (a lane, an end, caps, another policy than `One`), is listed in a set of ours, where they do not look.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ LIMIT = 100
 _MOST_NAMES = 10_000
 _UNREADABLE_PAUSE_MS = 60_000
 _DUE_FIELDS = 7
+_LISTS = ("repeat_ours", "repeat")
 _FIELDS = ("template", "every_ms", "cron", "zone", "catch_up", "until", "lane", "max_attempts", "timeout")
 
 
@@ -114,7 +116,9 @@ async def cancel(bus: Connector, queue: str, name: str) -> bool:
 async def get(bus: Connector, queue: str, name: str) -> Repeat | None:
     """The registered repeat, or None. Raises InvalidValue for a record that this engine cannot read."""
     space = keyspace.of(queue)
-    values, slot = await bus.all([("HMGET", space.repeat(name), *_FIELDS), ("ZSCORE", space.key("repeat"), name)])
+    listed = [("ZSCORE", space.key(key), name) for key in _LISTS]
+    values, *slots = await bus.all([("HMGET", space.repeat(name), *_FIELDS), *listed])
+    slot = next((slot for slot in slots if slot is not None), None)
     if values[0] is None or slot is None:
         return None
     template, every_ms, expression, zone, catch_up, until, lane, max_attempts, timeout = values
@@ -137,7 +141,10 @@ async def get(bus: Connector, queue: str, name: str) -> Repeat | None:
 async def names(bus: Connector, queue: str, limit: int = _MOST_NAMES) -> list[str]:
     """Up to `limit` registered names, the next one due first."""
     bounds.integer("limit", limit, 1, _MOST_NAMES)
-    return [n.decode() for n in await bus.execute("ZRANGE", keyspace.of(queue).key("repeat"), 0, limit - 1)]
+    space = keyspace.of(queue)
+    listed = await bus.all([("ZRANGE", space.key(key), 0, limit - 1, "WITHSCORES") for key in _LISTS])
+    slots = {name: float(slot) for pairs in listed for name, slot in pairs}
+    return [name.decode() for name in sorted(slots, key=lambda name: (slots[name], name))[:limit]]
 
 
 async def due(bus: Connector, queue: str, limit: int = LIMIT) -> Sequence[Due]:

@@ -61,9 +61,11 @@ class WorkerOptions:
     tried `max_attempts` times, `backoff` apart, unless its row says otherwise; an idle worker looks again
     after `beat_ms` at the latest; one whose claims get no answer for `silent_ms` drops its sockets and finds the server
     again. `lane_limit` is the ceiling of every lane that has none: each claim brings it, so an order that the program
-    relies on does not depend on the queue's settings. With `pump` it promotes and recovers as well; with `publish` it
-    tells listeners what became of each job; with `hear_cancels` it listens for requests to cancel (otherwise it sees
-    them when it renews the lease). A handler that is a plain function `runs_in` a thread, or in a process of its own.
+    relies on does not depend on the queue's settings. With `pump` it promotes and recovers as well, and unless
+    `deliver` is off it tells parents in other queues of their children (off: another engine's pump does); with
+    `publish` it tells listeners what became of each job; with `hear_cancels` it listens for requests to cancel
+    (otherwise it sees them when it renews the lease). A handler that is a plain function `runs_in` a thread, or in a
+    process of its own.
     """
 
     concurrency: int = 16
@@ -77,6 +79,7 @@ class WorkerOptions:
     silent_ms: int = 30_000
     lane_limit: int | None = None
     pump: bool = True
+    deliver: bool = True
     publish: bool = False
     hear_cancels: bool = False
     runs_in: calling.Place = "thread"
@@ -87,7 +90,7 @@ class WorkerOptions:
         if self.lane_limit is not None:
             bounds.integer("worker option lane_limit", self.lane_limit, 1, MAX_LANE_LIMIT)
         bounds.one_of("worker option backoff", self.backoff, Fixed, Exponential)
-        for name in ("pump", "publish", "hear_cancels"):
+        for name in ("pump", "deliver", "publish", "hear_cancels"):
             bounds.flag(f"worker option {name}", getattr(self, name))
         bounds.choice("worker option runs_in", self.runs_in, "thread", "process")
 
@@ -173,7 +176,13 @@ class Worker:
         self._observe("worker.stopped", {"queue": self._queue, "uptime_ms": uptime_ms})
 
     async def _run(self) -> None:
-        pump = Pump(self._bus, self._queue, max_stalled=self._options.max_stalled, observe=self._observe)
+        pump = Pump(
+            self._bus,
+            self._queue,
+            max_stalled=self._options.max_stalled,
+            deliver=self._options.deliver,
+            observe=self._observe,
+        )
         async with asyncio.TaskGroup() as tasks:
             hands = self._hands
             background = [tasks.create_task(part) for part in (hands.renew(), hands.watch(), self._listen())]

@@ -93,8 +93,8 @@ export class Engine {
     const { first, count } = this.ids.leased_nodes;
     const start = first + Math.floor(Math.random() * count);
     const sent = performance.now();
-    this.node = await this.run('node_lease', [this.nodesKey], [this.token, NODE_LEASE_MS, NODE_REST_MS, start, count]);
-    if (this.node < 0) throw new Error('every node number is leased: stop workers that are not needed');
+    this.node = await this.run('node_lease', [this.nodesKey], [this.token, NODE_LEASE_MS, NODE_REST_MS, start, count, first]);
+    if (this.node < 0) throw new Error('every node number is leased or reserved: stop workers that are not needed');
     this.nodeUntil = sent + NODE_LEASE_MS;
   }
 

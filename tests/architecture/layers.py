@@ -62,13 +62,13 @@ ENGINE_LINES = (
     "clock ids bounds errors error_text backoff circuit lru recurrence observing threads processes calling",
     "keyspace families records waiting frames cache_types",
     "scripts addresses routes translation pools connections routing topology round_trips connector",
-    "outcome effects retention nodes registry second_layer coherence",
+    "outcome effects retention nodes reservations registry second_layer coherence",
     "jobs admission claims",
     "lanes limits locks streams group_entries groups events cancel rows cache_memory cache_loads cache_table repeat "
     "middleware telemetry tracing",
-    "settlement schedule recovery outbox flows admin metrics",
+    "settlement schedule recovery outbox visits flows admin metrics",
     "pump shaping settling lease_guard holding retention_driver",
-    "worker batches tasks near_cache archive audit",
+    "worker batches tasks near_cache archive lost_ends audit",
     "conformance testing export reference",
 )
 _ENGINE_LINE = {name: number for number, line in enumerate(ENGINE_LINES) for name in line.split()}

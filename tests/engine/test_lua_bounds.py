@@ -31,6 +31,8 @@ STATED: dict[str, dict[str, str]] = {
     "tend_lanes": {
         "redis.call('LRANGE', P .. 'ring', 0, -1)": "once in as many beats as the ring has tens of thousands"
     },
+    "repeat_due": {"for k = 1, math.min(limit, #due) do": "the limit, at most 500"},
+    "flow_waiting": {"'HKEYS', row .. record": "the children of a flow, which has at most 1000 jobs"},
     "audit_lanes": {"redis.call('LRANGE', P .. 'ring', 0, -1)": "the audit's own cost; not for a hot path"},
     "node_lease": {
         "redis.call('HGETALL', KEYS[1])": "one field a node number, 1008 of them",
@@ -39,7 +41,7 @@ STATED: dict[str, dict[str, str]] = {
     "obliterate": {
         "while g do": "each turn spends the budget",
         "while budget > 0 do": "each turn spends the budget",
-        "redis.call('ZRANGE', P .. 'repeat', 0, -1)": "repeat_set refuses more than 10000 in a queue",
+        "redis.call('ZRANGE', set, 0, -1)": "repeat_set refuses more than 10000 in a queue",
     },
     "stream_append": {
         "while at <= #ARGV do": "the caller sends at most 128 records",

@@ -40,7 +40,7 @@ async def test_another_pace_of_sending_reaches_a_sender_that_waits(
     try:
         await Keeper(bus, settings).look(reset=True)
         await jobs.admit_many(bus, queue, [NewJob(mint.mint("JOB"), b"x", lane=chat) for _ in range(3)])
-        async with running(Worker(bus, queue, send, options=worker_options(usual, usual.send_concurrency))):
+        async with running(Worker(bus, queue, send, options=worker_options(usual, queue, usual.send_concurrency))):
             await until(lambda: sent)
             await Keeper(bus, usual).look(reset=True)
             await until(lambda: len(sent) == 3)

@@ -14,7 +14,7 @@ from codemojex.engine.ids import Minter
 from codemojex.engine.near_cache import NearCache
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
-from codemojex.roles import Watch, limits_of, options_of, parts_of, queues_of, worker_options
+from codemojex.roles import Watch, limits_of, no_queue, options_of, parts_of, queues_of, worker_options
 from codemojex.settings import PREFIX, Settings, SettingsError, load_settings
 
 TOKEN = "123456:abcDEF-secret"
@@ -175,7 +175,7 @@ async def test_the_engine_takes_what_a_setting_may_be(end: Callable[[list[float]
     for role in ("score", "feed", "clock", "archive"):
         assert parts_of(role, settings, play, "me", Watch())
     for concurrency in (settings.update_concurrency, settings.send_concurrency):
-        worker_options(settings, concurrency)
+        worker_options(settings, "cm", concurrency)
     with_caches(play, NearCache(bus), max_entries=settings.cache_max_entries)
 
 
@@ -204,6 +204,7 @@ async def test_the_engine_takes_what_a_setting_may_be(end: Callable[[list[float]
         ("CODEMOJEX_TELEGRAM_API_URL", "api.telegram.org"),
         ("CODEMOJEX_TELEGRAM_API_URL", "http://a..b"),
         ("CODEMOJEX_TELEGRAM_API_URL", "http://host:99999"),
+        ("CODEMOJEX_PEER_OUTBOXES", "cm,c m"),
         ("BOT_TOKEN", "123456"),
     ],
 )
@@ -240,3 +241,11 @@ def test_a_namespace_that_no_key_could_carry_is_refused(name: str) -> None:
 def test_a_token_whose_number_no_bot_has_is_refused(number: str) -> None:
     [line] = refusal(bot_token=f"{number}:abcDEF-secret")
     assert "BOT_TOKEN" in line
+
+
+def test_the_outbox_of_a_queue_is_left_to_a_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert no_queue(load()) == []
+    monkeypatch.setenv("CODEMOJEX_PEER_OUTBOXES", "cm, cm.out,cm.aut")
+    settings = load()
+    assert no_queue(settings) == ["cm.aut"]
+    assert [worker_options(settings, queue, 1).deliver for queue in ("cm", "cm.in", "cm.out")] == [False, True, False]

@@ -1,10 +1,11 @@
 --- node_renew: prolong a node lease, or end it
---- Keys: the table of leases
+--- Keys: the table of leases, see node_lease
 --- Args: node, token, lease_ms (0 ends the lease; the number then rests), rest_ms
---- Returns: 1, or 0 when the number belongs to somebody else or to nobody
+--- Returns: 1, or 0 when the number belongs to somebody else or to nobody, or is reserved meanwhile
 --- Refuses: nothing
 local held = redis.call('HGET', KEYS[1], ARGV[1])
 if not held or string.match(held, ':(.*)$') ~= ARGV[2] then return 0 end
+if ARGV[3] ~= '0' and redis.call('HEXISTS', KEYS[1] .. ':reserved', ARGV[1]) == 1 then return 0 end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local token = ARGV[3] == '0' and '' or ARGV[2]

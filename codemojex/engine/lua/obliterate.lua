@@ -43,12 +43,13 @@ while budget > 0 do -- what still waits has its children in other queues
 end
 if budget <= 0 then return 1 end
 if redis.call('EXISTS', P .. 'flow:outbox') == 1 then return 2 end
-for _, name in ipairs(redis.call('ZRANGE', P .. 'repeat', 0, -1)) do redis.call('DEL', P .. 'repeat:' .. name) end
+for _, set in ipairs({ P .. 'repeat', P .. 'repeat_ours' }) do
+  for _, name in ipairs(redis.call('ZRANGE', set, 0, -1)) do redis.call('DEL', P .. 'repeat:' .. name) end
+end
 for _, name in ipairs({
   'metrics:completed', 'metrics:failed', 'metrics:completed:data', 'metrics:failed:data', 'glimit', 'gweight', 'grate',
-  'gdefault', 'parked', 'tended', 'metrics:blocked', 'credit', 'turns', 'wake', 'limiter', 'repeat', 'flow:sent',
-  'flow:rejected',
-  'meta',
+  'gdefault', 'parked', 'tended', 'metrics:blocked', 'credit', 'turns', 'wake', 'limiter', 'repeat', 'repeat_ours',
+  'kin', 'flow:sent', 'flow:rejected', 'meta',
 }) do
   redis.call('DEL', P .. name)
 end

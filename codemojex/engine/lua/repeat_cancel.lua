@@ -3,5 +3,6 @@
 --- Args: name
 --- Returns: 1, or 0 when it was not registered
 --- Refuses: nothing
-local listed = redis.call('ZREM', KEYS[1] .. 'repeat', ARGV[1])
-return math.max(listed, redis.call('DEL', KEYS[1] .. 'repeat:' .. ARGV[1]))
+--- Include: repeat_home
+local listed = repeat_drop(KEYS[1], ARGV[1])
+return math.min(1, listed + redis.call('DEL', KEYS[1] .. 'repeat:' .. ARGV[1]))

@@ -4,14 +4,14 @@
 --- Returns: the ids of the jobs that were admitted; false when somebody else was first or it is not registered. A job's
 ---   id carries its slot's time and the number of the registration, so a slot has one id.
 --- Refuses: nothing
---- Include: now, admit_one, mint_event
+--- Include: now, admit_one, mint_event, repeat_home
 local P, name = KEYS[1], ARGV[1]
-local key, record = P .. 'repeat', P .. 'repeat:' .. ARGV[1]
-local slot = tonumber(redis.call('ZSCORE', key, name))
+local record = P .. 'repeat:' .. name
+local slot = tonumber(repeat_slot(P, name))
 if not slot or slot ~= tonumber(ARGV[2]) then return false end
 local r = redis.call('HMGET', record, 'template', 'lane', 'max_attempts', 'timeout', 'n')
 if not r[1] then
-  redis.call('ZREM', key, name)
+  repeat_drop(P, name)
   return false
 end
 local n = r[5]
@@ -29,9 +29,9 @@ for i = 4, #ARGV do
   if admit_one(P, now, spec) == 'enqueued' then ids[#ids + 1] = spec.id end
 end
 if ARGV[3] == '' then
-  redis.call('ZREM', key, name)
+  repeat_drop(P, name)
   redis.call('DEL', record)
 else
-  redis.call('ZADD', key, ARGV[3], name)
+  repeat_put(P, name, ARGV[3])
 end
 return ids

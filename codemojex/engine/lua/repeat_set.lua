@@ -5,12 +5,12 @@
 --- Returns: 1, or 0: 'register' found it registered, 'update' did not. An update with the same schedule keeps the
 ---   coming slot.
 --- Refuses: EMQSTATE too many repeated jobs
---- Include: now
+--- Include: now, repeat_home
 local P, name, update = KEYS[1], ARGV[1], ARGV[2] == 'update'
 local record = P .. 'repeat:' .. name
 local known = redis.call('EXISTS', record) == 1
 if known ~= update then return 0 end
-if not known and redis.call('ZCARD', P .. 'repeat') >= tonumber(ARGV[5]) then
+if not known and redis.call('ZCARD', P .. 'repeat') + redis.call('ZCARD', P .. 'repeat_ours') >= tonumber(ARGV[5]) then
   return redis.error_reply('EMQSTATE too many repeated jobs: cancel some, the limit of a queue is ' .. ARGV[5])
 end
 local first = ARGV[3] ~= '' and ARGV[3] or string.format('%.0f', now_ms() + tonumber(ARGV[4]))
@@ -30,7 +30,5 @@ for i = 7, #ARGV, 2 do
   end
 end
 if not known then redis.call('HSET', record, 'n', redis.call('HINCRBY', P .. 'meta', 'repeats', 1) % 65536) end
-if schedule() ~= before or not redis.call('ZSCORE', P .. 'repeat', name) then
-  redis.call('ZADD', P .. 'repeat', first, name)
-end
+repeat_put(P, name, schedule() == before and repeat_slot(P, name) or first)
 return 1

@@ -46,6 +46,7 @@ local function admit_one(P, now, spec)
     redis.call('DEL', row .. ':processed', row .. ':failed', row .. ':unsuccessful') -- an earlier life may have left them
     redis.call('SET', row .. ':dependencies', string.format('%.0f', spec.children))
     redis.call('ZADD', P .. 'parents', now, id)
+    redis.call('ZADD', P .. 'kin', 0, id)
     return 'held', id
   elseif due then
     schedule_at(P, id, due)

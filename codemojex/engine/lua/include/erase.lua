@@ -11,6 +11,7 @@ local function erase(P, id, all)
   if key then dedup_free(P, key, id) end
   redis.call('DEL', row, row .. ':logs', row .. ':lock', row .. ':dependencies', row .. ':processed', row .. ':failed',
     row .. ':unsuccessful')
+  redis.call('ZREM', P .. 'kin', id)
   if not link or state == 'dead' then return end -- a death was told when it happened
   if not all or link.queue then
     flow_failed(P, id, link, 'removed')

@@ -19,6 +19,7 @@ local function flow_release(P, parent)
   local g = redis.call('HGET', row, 'group')
   redis.call('HSET', row, 'state', 'pending')
   redis.call('ZREM', P .. 'parents', parent)
+  redis.call('ZADD', P .. 'kin', 0, parent) -- a peer that added it does not list it
   if g then
     lane_put(P, g, parent, nil, false)
   else

@@ -84,6 +84,7 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
   -- The row before the rest: a server without memory refuses the first write, and nothing has happened yet.
   if after == 'completed' and children then
     redis.call('DEL', row, row .. ':dependencies', row .. ':processed', row .. ':failed', row .. ':unsuccessful')
+    redis.call('ZREM', P .. 'kin', id)
   elseif after == 'completed' then
     redis.call('DEL', row)
   else

@@ -197,7 +197,8 @@ class Weaving(Coming):
             if "cron" in q.repeats[which]:
                 year = datetime.fromtimestamp(q.world.now / 1000, UTC).year
                 slot = int(datetime(year - ago, 1, 1, tzinfo=UTC).timestamp() * 1000)
-            self.wires[0].now("ZADD", f"{self.prefixes[name]}repeat", "XX", slot, which)
+            for home in ("repeat", "repeat_ours"):
+                self.wires[0].now("ZADD", f"{self.prefixes[name]}{home}", "XX", slot, which)
             q.slots[which] = slot
 
     @precondition(lambda self: any(q.ripe(q.slots) for q in self.world.queues.values()))

@@ -48,6 +48,7 @@ def keys_of(q: Queue) -> Stored:
         "wake": ["1"] * q.wakes,
         **{f"metrics:{name}": {"count": str(n)} for name, n in q.totals.items() if n},
         **{f"repeat:{name}": record for name, record in q.repeats.items()},
+        "kin": dict.fromkeys(sorted(i for i, row in q.rows.items() if row.left is not None), 0.0),
         "flow:outbox": q.outbox,
         "flow:sent": str(q.sent) if q.sent else "",
         **{f"job:{job_id}:part": life for job_id, life in q.parts.items()},
@@ -69,6 +70,7 @@ def compare(world: World, prefixes: Mapping[str, str], found: Stored, ends: dict
     said: Stored = {"{emq}:queues": world.listed} if world.listed else {}
     for name, q in world.queues.items():
         prefix, slack = prefixes[name], now - world.now
+        _two_lists_of_repeats(q, found, prefix)
         for key, times in times_of(q).items():
             agree(times, found.pop(prefix + key, {}), slack, key)
         said_ms = {key: found.pop(prefix + key).split(":") for key in q.arrivals if prefix + key in found}
@@ -102,6 +104,16 @@ def agree(said: dict[str, float], found: dict[str, float], slack: float, what: s
         high += slack if isinstance(said[name], Fresh) else 0
         assert low <= at <= high, f"{what} of {name}: server {at}, model {said[name]}"
         said[name] = at
+
+
+def _two_lists_of_repeats(q: Queue, found: Stored, prefix: str) -> None:
+    """A peer's list holds what it can read, ours the rest; from here on they are one."""
+    own = found.pop(f"{prefix}repeat_ours", {})
+    assert own.keys() == {name for name in q.slots if not q.repeats[name].keys() <= {"every_ms", "template", "n"}}
+    if own:
+        shared = found.setdefault(f"{prefix}repeat", {})
+        assert not shared.keys() & own.keys()
+        shared |= own
 
 
 def _lives_of_flows(q: Queue, found: Stored, prefix: str) -> None:
