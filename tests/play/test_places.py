@@ -32,7 +32,7 @@ async def test_changed_title_is_stored_and_choices_stay(table: GameTable) -> Non
 
 
 async def test_migration_keeps_the_room_and_happens_once(table: GameTable) -> None:
-    old, new = table.room.chat_id, -100_200
+    old, new = table.room.chat_id, -1_000_000_100_200
     game = await table.open()
     topic = await rooms.room_for(table.play, old, 5, "group", "x")
     assert await rooms.find(table.play, old, None) == table.room
