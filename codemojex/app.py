@@ -67,7 +67,7 @@ def run(settings: Settings, roles: Sequence[str], strict: bool) -> int:
     """The given roles against the servers of the settings; `strict` wants servers that keep what they are given."""
     if any(talks(role) for role in roles):
         _import_talking()
-    return carry_out(settings, lambda stop: _run(settings, roles, strict, stop))
+    return carry_out(settings, lambda stop: _run(settings, roles, stop, strict=strict))
 
 
 def migrate(settings: Settings) -> int:
@@ -224,7 +224,7 @@ async def _play(settings: Settings, stop: asyncio.Event) -> None:
             await _serve(settings, ROLES, Place(valkey, database, directory), account, stop)
 
 
-async def _run(settings: Settings, roles: Sequence[str], strict: bool, stop: asyncio.Event) -> None:
+async def _run(settings: Settings, roles: Sequence[str], stop: asyncio.Event, *, strict: bool = False) -> None:
     account = None
     if any(talks(role) for role in roles):
         from codemojex.talking import Account

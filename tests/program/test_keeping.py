@@ -6,14 +6,22 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from codemojex import app, logs
-from codemojex.engine import keyspace, limits
+from codemojex import app, deferred_aiogram, logs
+from codemojex.engine import ids, jobs, keyspace, limits
+from codemojex.engine.clock import SystemClock
 from codemojex.engine.connector import Connector
 from codemojex.engine.errors import VersionFence
+from codemojex.engine.ids import Minter
+from codemojex.engine.jobs import NewJob
 from codemojex.keeping import MARK, Keeper, on_reconnect
+from codemojex.play import inbox
+from codemojex.play.context import Play
+from codemojex.roles import Watch
 from codemojex.settings import Settings, load_settings
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import until
@@ -188,3 +196,19 @@ def test_an_operator_sees_what_stands_and_takes_the_settings_again(
     assert "cm: duration=1000 limiter=window max=300  (of these" in capsys.readouterr().out
     app.limits(settings(valkey_url=server.url), reset=False)
     assert "cm: duration=1000 limiter=window max=300  (of other settings)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("role", ["updates", "send"])
+async def test_the_order_of_conversations_and_chats_is_brought_by_the_claim(role: str, bus: Connector) -> None:
+    deferred_aiogram.load()
+    from codemojex import talking
+
+    store: Any = None
+    play = Play(bus, Minter(1), SystemClock(), store)
+    part: Any = talking.part_of(role, settings(), Mock(), Mock(play=play), Mock(), watch=Watch())
+    queue = inbox.QUEUE if role == "updates" else play.options.outbound
+    room = ids.derive("CNV", "one")
+    made = [NewJob(play.mint.mint("JOB"), b"?", lane=room) for _ in range(3)]
+    await jobs.admit_many(bus, queue, made)
+    claimed = await part._settler.settle_and_claim(16, 60_000)
+    assert [job.id for job in claimed.jobs] == [made[0].id], "with no setting at all in the queue"
