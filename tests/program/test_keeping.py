@@ -51,6 +51,10 @@ async def meta(bus: Connector, queue: str) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in found.items() if name.decode() != MARK}
 
 
+async def _same(bus: Connector, before: list[dict[str, str]]) -> bool:
+    return await metas(bus) == before
+
+
 async def metas(bus: Connector) -> list[dict[str, str]]:
     return [await meta(bus, queue) for queue in QUEUES]
 
@@ -102,7 +106,9 @@ async def test_a_server_that_comes_back_empty_is_looked_at_at_once(server: Valke
         keeper = Keeper(bus, settings(), again=again, beat_s=3_600)
         await keeper.look()
         before = await metas(bus)
+        await bus.execute("FLUSHALL")
         async with at_work(keeper):
+            await until(lambda: _same(bus, before))  # its first look is over, and the next is an hour away
             server.kill()
             server.start()
             async with asyncio.timeout(20):
