@@ -75,7 +75,7 @@ def run(settings: Settings, roles: Sequence[str], strict: bool) -> int:
         raise WrongUsage(f"{variable('peer_outboxes')}: there is no queue {', '.join(unknown)}: choose from {queues}")
     if any(talks(role) for role in roles):
         _import_talking()
-    return carry_out(settings, lambda stop: _run(settings, roles, strict, stop))
+    return carry_out(settings, lambda stop: _run(settings, roles, stop, strict=strict))
 
 
 def migrate(settings: Settings) -> int:
@@ -259,7 +259,7 @@ async def _play(settings: Settings, stop: asyncio.Event) -> None:
             await _serve(settings, ROLES, Place(valkey, database, directory), account, stop)
 
 
-async def _run(settings: Settings, roles: Sequence[str], strict: bool, stop: asyncio.Event) -> None:
+async def _run(settings: Settings, roles: Sequence[str], stop: asyncio.Event, *, strict: bool = False) -> None:
     account = None
     if any(talks(role) for role in roles):
         from codemojex.talking import Account

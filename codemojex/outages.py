@@ -52,6 +52,7 @@ class Outages(logging.Filter):
             known = self._open.get(name)
             if known is None:
                 self._open[name] = _Outage(now, now, now, now + again_s + self._quiet_s)
+                record.outage = name  # the line says of what it is the first fault
                 return True
             known.faults += 1
             known.last, known.over_at = now, max(known.over_at, now + again_s + self._quiet_s)

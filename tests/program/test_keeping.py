@@ -6,14 +6,22 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from codemojex import app, logs
-from codemojex.engine import keyspace, limits
+from codemojex import app, deferred_aiogram, logs
+from codemojex.engine import ids, jobs, keyspace, limits
+from codemojex.engine.clock import SystemClock
 from codemojex.engine.connector import Connector
 from codemojex.engine.errors import VersionFence
+from codemojex.engine.ids import Minter
+from codemojex.engine.jobs import NewJob
 from codemojex.keeping import MARK, Keeper, on_reconnect
+from codemojex.play import inbox
+from codemojex.play.context import Play
+from codemojex.roles import Watch
 from codemojex.settings import Settings, load_settings
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import until
@@ -41,6 +49,10 @@ def settings(**given: object) -> Settings:
 async def meta(bus: Connector, queue: str) -> dict[str, str]:
     found = await bus.execute("HGETALL", keyspace.of(queue).key("meta"))
     return {name.decode(): value.decode() for name, value in found.items() if name.decode() != MARK}
+
+
+async def _same(bus: Connector, before: list[dict[str, str]]) -> bool:
+    return await metas(bus) == before
 
 
 async def metas(bus: Connector) -> list[dict[str, str]]:
@@ -94,7 +106,9 @@ async def test_a_server_that_comes_back_empty_is_looked_at_at_once(server: Valke
         keeper = Keeper(bus, settings(), again=again, beat_s=3_600)
         await keeper.look()
         before = await metas(bus)
+        await bus.execute("FLUSHALL")
         async with at_work(keeper):
+            await until(lambda: _same(bus, before))  # its first look is over, and the next is an hour away
             server.kill()
             server.start()
             async with asyncio.timeout(20):
@@ -188,3 +202,19 @@ def test_an_operator_sees_what_stands_and_takes_the_settings_again(
     assert "cm: duration=1000 limiter=window max=300  (of these" in capsys.readouterr().out
     app.limits(settings(valkey_url=server.url), reset=False)
     assert "cm: duration=1000 limiter=window max=300  (of other settings)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("role", ["updates", "send"])
+async def test_the_order_of_conversations_and_chats_is_brought_by_the_claim(role: str, bus: Connector) -> None:
+    deferred_aiogram.load()
+    from codemojex import talking
+
+    store: Any = None
+    play = Play(bus, Minter(1), SystemClock(), store)
+    part: Any = talking.part_of(role, settings(), Mock(), Mock(play=play), Mock(), watch=Watch())
+    queue = inbox.QUEUE if role == "updates" else play.options.outbound
+    room = ids.derive("CNV", "one")
+    made = [NewJob(play.mint.mint("JOB"), b"?", lane=room) for _ in range(3)]
+    await jobs.admit_many(bus, queue, made)
+    claimed = await part._settler.settle_and_claim(16, 60_000)
+    assert [job.id for job in claimed.jobs] == [made[0].id], "with no setting at all in the queue"

@@ -65,6 +65,7 @@ def test_the_faults_of_an_outage_are_one_line_then_one_a_minute_then_the_count(s
         fault(f"no answer {i}")
         time.now += 1
         outages.tick()
+    assert json.loads(stream.getvalue().splitlines()[0])["outage"] == "Valkey"
     assert told(stream) == ["no answer 0", "Valkey is still away, 61 faults in 60 s; the last: no answer 60"]
     time.now += QUIET_S
     outages.tick()
