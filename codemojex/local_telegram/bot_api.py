@@ -148,7 +148,7 @@ class BotApi:
 def _chat_id(fields: Json) -> int | None:
     try:
         return int(fields["chat_id"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
 

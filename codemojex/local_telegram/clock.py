@@ -7,6 +7,8 @@ loop's own time and is not shifted.
 import time
 from datetime import UTC, datetime
 
+LATEST = 2**32  # of Unix seconds
+
 
 class TelegramClock:
     """Wall and monotonic seconds, both moved by `shift`."""
@@ -27,5 +29,7 @@ class TelegramClock:
         return time.monotonic() + self._shift_s
 
     def shift(self, seconds: float) -> None:
-        """Jump by `seconds` (negative: back)."""
+        """Jump by `seconds` (negative: back). Raises ValueError when no date of the Bot API would be left."""
+        if not 0 < self.now() + seconds < LATEST:  # false for what is not a number, too
+            raise ValueError("the time must stay between the years 1970 and 2106")
         self._shift_s += seconds

@@ -11,12 +11,13 @@ from typing import Any
 from aiohttp import web
 
 from codemojex.local_telegram import membership, people
-from codemojex.local_telegram.bodies import UNREADABLE, json_object, readable
+from codemojex.local_telegram.bodies import UNREADABLE, json_object, number, trouble
 from codemojex.local_telegram.errors import ControlError, Json
 from codemojex.local_telegram.faults import Chaos, Fault
 from codemojex.local_telegram.views import full_state, state_of
 from codemojex.local_telegram.world import World
 
+WAIT_LIMIT_S = 60
 Act = Callable[[Json], Awaitable[Any]]  # each returns its own JSON
 
 
@@ -27,6 +28,8 @@ def want(body: Json, name: str, kind: type, default: object = ...) -> Any:  # th
         if default is ...:
             raise ControlError(f"{name} is missing")
         return default
+    if isinstance(value, int | float) and not number(value):
+        raise ControlError(f"{name} must be a finite number of at most 64 bits")
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
@@ -110,7 +113,9 @@ class Control:
     async def press(self, body: Json) -> Json:
         """A person presses a button and waits for the answer."""
         user_id, chat_id, message_id = (want(body, key, int) for key in ("user_id", "chat_id", "message_id"))
-        wait_s = min(60.0, want(body, "wait_s", float, people.ANSWER_WAIT_S))
+        wait_s = want(body, "wait_s", float, people.ANSWER_WAIT_S)
+        if not 0 <= wait_s <= WAIT_LIMIT_S:
+            raise ControlError(f"wait_s must be 0 to {WAIT_LIMIT_S}")
         answer = await people.press(
             self._world,
             user_id,
@@ -153,7 +158,7 @@ class Control:
         self._world.faults.add(
             Fault(
                 want(body, "method", str, "*"),
-                str(body.get("kind")),
+                want(body, "kind", str),
                 want(body, "times", int, 1),
                 want(body, "retry_after", int, 1),
                 want(body, "description", str, None),
@@ -166,9 +171,9 @@ class Control:
     async def chaos(self, body: Json) -> Json:
         """Start random faults; probability 0 stops them."""
         probability = want(body, "probability", float)
-        kinds = tuple(str(kind) for kind in want(body, "kinds", list, ["429", "500", "html502", "cut", "lost"]))
+        kinds = tuple(map(str, want(body, "kinds", list, ["429", "500", "html502", "cut", "lost"])))
         chaos = Chaos(want(body, "seed", int, 0), probability, kinds, want(body, "method", str, "*"))
-        self._world.faults.shake(chaos if probability > 0 else None)
+        self._world.faults.shake(chaos if probability else None)
         return {"ok": True}
 
     async def clear_faults(self, body: Json) -> Json:
@@ -184,7 +189,10 @@ class Control:
 
     async def clock(self, body: Json) -> Json:
         """Jump in time."""
-        self._world.clock.shift(want(body, "shift_s", float))
+        try:
+            self._world.clock.shift(want(body, "shift_s", float))
+        except ValueError as error:
+            raise ControlError(f"shift_s: {error}") from error
         return {"date": self._world.clock.date()}
 
     async def state(self, query: Json) -> Json:
@@ -229,8 +237,9 @@ def _door(act: Act) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
                 body = await json_object(request)
             except UNREADABLE as error:
                 raise ControlError(f"the body is not a JSON object: {error}") from error
-            if not readable(body):
-                raise ControlError("the body has a text with half a surrogate pair: send whole characters")
+            for name, value in body.items():
+                if wrong := trouble([name, value]):
+                    raise ControlError(f"{_shown(name)} cannot be taken: {wrong}")
             return web.json_response(await act(body))
         except ControlError as error:
             return web.json_response({"error": error.reason}, status=error.status)
@@ -249,15 +258,22 @@ def _window(look: Act) -> Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def _number(query: Json, name: str, default: int | None = None) -> int:
-    value = query.get(name, default)
     try:
-        return int(value)
+        value = int(query.get(name, default))
     except (TypeError, ValueError):
         raise ControlError(f"{name} must be a whole number") from None
+    if not number(value):
+        raise ControlError(f"{name} must be a number of at most 64 bits")
+    return value
+
+
+def _shown(name: str) -> str:
+    """The name of a field, as an answer can hold it."""
+    return name[:64].encode(errors="replace").decode()
 
 
 def _ids(body: Json, name: str) -> list[int]:
     ids: list[object] = want(body, name, list, [])
-    if not all(isinstance(item, int) for item in ids):
+    if not all(isinstance(item, int) and not isinstance(item, bool) for item in ids):
         raise ControlError(f"{name} must be a list of ids")
     return [item for item in ids if isinstance(item, int)]

@@ -5,6 +5,7 @@ update is too old. A Bot API call in the webhook's answer is not simulated and i
 """
 
 import asyncio
+from urllib.parse import urlsplit
 
 import aiohttp
 from aiogram import methods as api
@@ -15,6 +16,7 @@ from codemojex.local_telegram.model import Pending, Webhook
 from codemojex.local_telegram.updates import check_kinds
 from codemojex.local_telegram.world import World
 
+HOST_LIMIT = 254
 UPDATE_KINDS = set(Update.model_fields) - {"update_id"}
 RETRY_FIRST_S = 0.2
 RETRY_MAX_S = 10.0
@@ -33,7 +35,7 @@ async def set_webhook(world: World, call: api.SetWebhook) -> bool:
     """Push updates to `url` from now on; plain http is accepted, as by a Bot API server of one's own."""
     if not call.url:
         return await _remove(world, bool(call.drop_pending_updates))
-    if not call.url.startswith(("http://", "https://")):
+    if not _callable(call.url):
         raise bad_request("bad webhook: invalid webhook URL specified")
     secret = call.secret_token
     if secret is not None and (not 1 <= len(secret) <= 256 or set(secret) - SECRET_CHARACTERS):
@@ -104,8 +106,20 @@ async def _deliver(world: World, session: aiohttp.ClientSession, webhook: Webhoo
                 refusal = not_simulated("a method in the answer of a webhook")
                 world.note("webhook answer", {}, {"ok": False, "description": refusal.description})
             return None
-    except (aiohttp.ClientError, TimeoutError) as error:
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:  # the latter of a name that is no host's
         return f"{type(error).__name__}: connection failed"
+
+
+def _callable(url: str) -> bool:
+    """Whether a request could be sent there, as far as the text tells."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+        labels = host.encode("idna") if ":" not in host else b"::"
+    except ValueError:  # of a port that is no number, or a label that is too long
+        return False
+    printable = url.isprintable() and " " not in url
+    return parts.scheme in ("http", "https") and printable and bool(labels) and len(host) < HOST_LIMIT
 
 
 async def _remove(world: World, drop: bool) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from codemojex.local_telegram.errors import ApiError, ControlError, bad_request, too_many_requests
 
 KINDS = ("429", "400", "403", "500", "html502", "cut", "lost", "slow", "duplicate", "reorder")
+OF_UPDATES = ("duplicate", "reorder")
 FAULTS_LIMIT = 1000
 
 
@@ -66,12 +67,16 @@ class Faults:
             raise ControlError(f"times must be 1 or more, and at most {FAULTS_LIMIT} faults wait at once")
         if not 0 <= fault.delay_s <= 60 or fault.retry_after < 1:
             raise ControlError("delay_s must be 0 to 60, retry_after 1 or more")
-        if fault.kind in ("duplicate", "reorder"):
+        if fault.kind in OF_UPDATES:
             fault.method = "getUpdates"
         self._waiting.append(fault)
 
     def shake(self, chaos: Chaos | None) -> None:
         """Start random faults, or stop them with `None`."""
+        if chaos is not None and not 0 < chaos.probability <= 1:
+            raise ControlError("probability must be 0 to 1")
+        if chaos is not None and not chaos.kinds:
+            raise ControlError(f"kinds must name one kind at least; known: {', '.join(KINDS)}")
         if chaos is not None and (unknown := set(chaos.kinds) - set(KINDS)):
             raise ControlError(f"unknown fault kinds {sorted(unknown)}; known: {', '.join(KINDS)}")
         self._chaos = chaos
@@ -96,5 +101,6 @@ class Faults:
                 return fault
         chaos = self._chaos
         if chaos and chaos.method.lower() in ("*", method.lower()) and self._random.random() < chaos.probability:
-            return Fault(method, self._random.choice(chaos.kinds), delay_s=0.2)
+            kind = self._random.choice(chaos.kinds)
+            return Fault(method, kind, delay_s=0.2) if kind not in OF_UPDATES or method == "getUpdates" else None
         return None

@@ -81,16 +81,31 @@ class Pages:
 
 
 def guard(local_only: bool) -> Middleware:
-    """The middleware that checks who asks."""
+    """The middleware that checks who asks, and closes a connection on which nothing more can be read."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        host = urlsplit(f"//{request.host}").hostname or ""
-        if local_only and host not in LOCAL_NAMES and not host.startswith("127."):
-            return web.json_response({"error": "this server answers on loopback names only"}, status=403)
-        origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != request.host:
-            return web.json_response({"error": "requests from other sites are refused"}, status=403)
-        return await handler(request)
+        response = _refusal(request, local_only) or await handler(request)
+        if request.content.exception() is not None:  # its body is not what its headers say
+            response.force_close()
+            request.content.feed_eof()
+        return response
 
     return check
+
+
+def _refusal(request: web.Request, local_only: bool) -> web.StreamResponse | None:
+    try:
+        host = urlsplit(f"//{request.host}").hostname or ""
+    except ValueError:
+        return web.json_response({"error": "Host is not the name of a host"}, status=400)
+    if local_only and host not in LOCAL_NAMES and not host.startswith("127."):
+        return web.json_response({"error": "this server answers on loopback names only"}, status=403)
+    origin = request.headers.get("Origin")
+    try:
+        stranger = origin is not None and urlsplit(origin).netloc != request.host
+    except ValueError:
+        return web.json_response({"error": "Origin is not an address"}, status=400)
+    if stranger:
+        return web.json_response({"error": "requests from other sites are refused"}, status=403)
+    return None

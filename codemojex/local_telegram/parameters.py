@@ -13,7 +13,7 @@ from aiogram.methods.base import TelegramMethod
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
-from codemojex.local_telegram.bodies import UNREADABLE, json_object, readable
+from codemojex.local_telegram.bodies import NOT_UTF8, UNREADABLE, json_object, number, trouble
 from codemojex.local_telegram.errors import ApiError, Json, bad_request, not_simulated
 
 Method = TelegramMethod[Any]  # the answer's type differs per method
@@ -48,8 +48,8 @@ async def read_fields(request: web.Request) -> Json:
     fields: Json = dict(request.query)
     kind = request.content_type
     if request.method == "GET" or not request.can_read_body:
-        return fields
-    if kind == "application/json":
+        pass
+    elif kind == "application/json":
         try:
             fields.update(await json_object(request))
         except UNREADABLE as error:
@@ -63,6 +63,9 @@ async def read_fields(request: web.Request) -> Json:
             if not isinstance(value, str):
                 raise not_simulated("file upload")
             fields[name] = value
+    for name, value in fields.items():
+        if wrong := trouble([name, value]):
+            raise bad_request(wrong if wrong == NOT_UTF8 else f"can't parse {name[:64].replace('_', ' ')}: {wrong}")
     return fields
 
 
@@ -82,13 +85,18 @@ def check(model: type[Method], fields: Json, simulated: set[str]) -> Method:
                 value = json.loads(value)  # noqa: PLW2901  # the decoded form of the same value
             except UNREADABLE as error:
                 raise bad_request(f"can't parse {name.replace('_', ' ')} JSON object") from error
+            if wrong := trouble(value):
+                raise bad_request(f"can't parse {name.replace('_', ' ')}: {wrong}")
         values[name] = value
-    if not readable(values):
-        raise bad_request("strings must be encoded in UTF-8")
     try:
-        return model.model_validate(values)
+        call = model.model_validate(values)
     except ValidationError as error:
         raise _refusal(error) from error
+    for name in values:  # a text may have become a number
+        value = getattr(call, name)
+        if isinstance(value, int) and not number(value):
+            raise bad_request(f"can't parse {name.replace('_', ' ')}: its number is beyond 64 bits")
+    return call
 
 
 def _refusal(error: ValidationError) -> ApiError:

@@ -117,14 +117,16 @@ class LocalTelegram:
         runner, self._runner = self._runner, None
         if runner is None or self._world is None:
             return
-        if self._pusher is not None:
-            self._pusher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._pusher
         self._world.events.close()
         self._world.updates.wake()
-        await runner.cleanup()
-        self._storage.close()
+        try:
+            if self._pusher is not None:
+                self._pusher.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await self._pusher
+        finally:  # whatever became of the pusher
+            await runner.cleanup()
+            self._storage.close()
 
     def _new_world(self, state: State) -> World:
         clock = TelegramClock()

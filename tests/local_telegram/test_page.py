@@ -1,6 +1,7 @@
 """The page, driven in a browser: people side by side, live bubbles, buttons, keyboard, phone width, foreign markup."""
 
 import asyncio
+import re
 import shutil
 from collections.abc import AsyncIterator
 
@@ -189,3 +190,56 @@ async def test_the_page_fits_a_phone(page: Page, people: People, bot: Bot, ada: 
     assert await column(page, ada).evaluate("element => element.scrollWidth <= element.clientWidth")
     await page.locator(f'[data-testid="person-tab"][data-person="{boris}"]').click()
     await expect(column(page, boris).get_by_test_id("start")).to_be_in_viewport()
+
+
+CODE, TILES = "🥑🦚🐢🍎🍋🍇", "🟩🟨⬜⬜🟨🟩"
+ROWS = [
+    f"Ada 1: {CODE} {TILES}",
+    f"Boris 10: {CODE} {TILES} 512",
+    f"{CODE} {TILES} 512 ●3 ○2",  # of Chen, behind a name that has a line to itself
+    f"1: {CODE} {TILES}",
+    "🟩🟩🟩⬜⬜⬜ 800",  # of the standings
+]
+FINISHED = f"""Standings
+1. Maximilian Alexander the Great – {ROWS[4]} · 3 tries
+
+<b>Guesses</b>
+{ROWS[0]}
+{ROWS[1]}
+Maximilian Alexander the Great 1: {ROWS[2]}
+{ROWS[3]}
+
+The code was {CODE}"""
+LINES_OF = """(text, part) => {
+  const walker = document.createTreeWalker(text, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    const at = node.data.indexOf(part);
+    if (at < 0) continue;
+    const range = document.createRange();
+    range.setStart(node, at);
+    range.setEnd(node, at + part.length);
+    const boxes = [...range.getClientRects()];
+    const size = parseFloat(getComputedStyle(node.parentElement).fontSize);
+    const edge = text.closest(".bubble").getBoundingClientRect().right;
+    const tops = new Set(boxes.map((box) => Math.round(box.top)));
+    return [tops.size, boxes.every((box) => box.right <= edge), size];
+  }
+  return [0, false, 0];
+}"""
+
+
+async def test_a_row_of_six_emojis_and_its_marks_stand_on_one_line_of_a_phone(
+    page: Page, people: People, bot: Bot, ada: int
+):
+    sent = await bot.send_message(ada, FINISHED, parse_mode="HTML")
+    text = column(page, ada).locator(f'[data-message-id="{sent.message_id}"]').get_by_test_id("text")
+    for scheme in ("light", "dark"):
+        await page.emulate_media(color_scheme=scheme)
+        for width in (360, 320, 1440):
+            await page.set_viewport_size({"width": width, "height": 760})
+            await expect(text).to_be_visible()
+            for row in ROWS:
+                lines, inside, size_px = await text.evaluate(f"element => ({LINES_OF})(element, {row!r})")
+                assert (lines, inside) == (1, True), f"{row} at {width} px"
+                assert size_px >= (11 if width >= 360 else 9), f"{row} at {width} px"
+    assert await text.text_content() == re.sub(r"</?b>", "", FINISHED), "nothing is lost or doubled"

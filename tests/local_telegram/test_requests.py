@@ -1,11 +1,18 @@
 """The ways a request may be written, and who may ask at all."""
 
+import json
+from pathlib import Path
+
 import aiohttp
 import pytest
 import pytest_asyncio
+from aiogram import Bot
+from aiogram.exceptions import TelegramBadRequest
 
 from codemojex.local_telegram import LocalTelegram
-from tests.support.telegram import People
+from tests.local_telegram.conftest import bot_for
+from tests.support.telegram import ControlRefused, People
+from tests.support.waiting import until
 
 
 @pytest_asyncio.fixture
@@ -142,3 +149,140 @@ async def test_a_second_server_takes_another_port(telegram: LocalTelegram):
     await second.start()
     assert second.port != telegram.port
     await second.stop()
+
+
+@pytest.mark.parametrize("header", [{"Host": "["}, {"Origin": "http://["}, {"Origin": "http://[::"}])
+async def test_a_host_or_an_origin_that_is_no_address_is_named(
+    telegram: LocalTelegram, http: aiohttp.ClientSession, header: dict[str, str]
+):
+    async with http.get(f"{telegram.url}/control/state", headers=header) as answer:
+        assert (answer.status, next(iter(header)) in await answer.text()) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ({"Content-Encoding": "gzip"}, b"this is not gzip"),
+        ({"Content-Type": "multipart/form-data; boundary=b"}, b"--b\r\nContent-Disposition: form-data; name=text\r\n"),
+        ({"Content-Type": "multipart/form-data; boundary=b"}, b"--b\r\n\r\n\r\n"),
+    ],
+)
+async def test_a_body_that_breaks_off_is_a_bad_request(
+    telegram: LocalTelegram, http: aiohttp.ClientSession, headers: dict[str, str], body: bytes
+):
+    for path in (f"/bot{telegram.token}/sendMessage", "/control/send"):
+        own = {"Content-Type": "application/json", **headers}
+        async with http.post(f"{telegram.url}{path}", data=body, headers=own) as answer:
+            assert answer.status in (400, 415)
+
+
+HUGE = 10**400
+NAN, INFINITE = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("act", "field", "body"),
+    [
+        ("clock", "shift_s", {"shift_s": NAN}),
+        ("clock", "shift_s", {"shift_s": INFINITE}),
+        ("clock", "shift_s", {"shift_s": HUGE}),
+        ("clock", "shift_s", {"shift_s": -1e12}),
+        ("clock", "shift_s", {"shift_s": 1e12}),
+        ("chaos", "kinds", {"probability": 0.5, "kinds": []}),
+        ("chaos", "probability", {"probability": NAN}),
+        ("chaos", "probability", {"probability": 1.5}),
+        ("chaos", "probability", {"probability": -0.5}),
+        ("chaos", "seed", {"probability": 0.5, "seed": HUGE}),
+        ("faults", "delay_s", {"kind": "slow", "delay_s": NAN}),
+        ("faults", "times", {"kind": "400", "times": HUGE}),
+        ("faults", "kind", {"kind": 400}),
+        ("send", "user_id", {"user_id": HUGE, "chat_id": 1, "text": "a"}),
+        ("send", "chat_id", {"user_id": 1, "chat_id": 2**63, "text": "a"}),
+        ("press", "wait_s", {"user_id": 1, "chat_id": 1, "message_id": 1, "data": "a", "wait_s": 61}),
+        ("groups", "members", {"title": "G", "members": [HUGE]}),
+        ("groups", "members", {"title": "G", "members": [True]}),
+        ("people", "deep", {"name": "A", "deep": json.loads("[" * 70 + "]" * 70)}),
+    ],
+)
+async def test_a_value_that_nothing_can_hold_is_refused_by_its_name_and_changes_nothing(
+    people: People, bot: Bot, act: str, field: str, body: dict[str, object]
+):
+    before = await people.get("state")
+    with pytest.raises(ControlRefused, match=field):
+        await people.post(act, **body)
+    assert await people.get("state") == before
+    for _ in range(20):  # a fault that was begun would be met
+        assert (await bot.get_me()).is_bot
+
+
+@pytest.mark.parametrize(
+    ("method", "fields", "named"),
+    [
+        ("getUpdates", {"timeout": HUGE}, "timeout"),
+        ("getUpdates", {"timeout": "9" * 400}, "timeout"),
+        ("deleteMessage", {"chat_id": 1, "message_id": "9" * 400}, "message id"),
+        ("getChat", {"chat_id": HUGE}, "chat id"),
+        ("getChat", {"chat_id": INFINITE}, "chat id"),
+        (
+            "sendMessage",
+            {"chat_id": 1, "text": "a", "entities": [{"type": "bold", "offset": HUGE, "length": 1}]},
+            "entit",
+        ),
+        ("sendMessage", {"chat_id": 1, "text": "a", "nobody knows": [HUGE]}, "nobody knows"),
+    ],
+)
+async def test_a_number_beyond_64_bits_is_a_bad_request(
+    telegram: LocalTelegram, http: aiohttp.ClientSession, method: str, fields: dict[str, object], named: str
+):
+    async with http.post(f"{telegram.url}/bot{telegram.token}/{method}", json=fields) as answer:
+        assert answer.status == 400
+        assert named in (await answer.json())["description"]
+
+
+@pytest.mark.parametrize("query", ["changes?after=" + "9" * 400, "changes?timeout_ms=" + "9" * 400, "log?after=1e9"])
+async def test_a_number_of_a_query_is_refused_by_its_name(
+    telegram: LocalTelegram, query: str, http: aiohttp.ClientSession
+):
+    async with http.get(f"{telegram.url}/control/{query}") as answer:
+        assert answer.status == 400
+        assert query.partition("?")[2].partition("=")[0] in (await answer.json())["error"]
+
+
+URLS = ["http://" + "a" * 70 + ".example/", "http://[", "http://a:99999/", "http://:80/", "http://a b/", "http://.a/"]
+
+
+@pytest.mark.parametrize("url", URLS)
+async def test_a_webhook_that_no_host_can_have_is_refused(telegram: LocalTelegram, bot: Bot, url: str):
+    with pytest.raises(TelegramBadRequest, match="invalid webhook URL"):
+        await bot.set_webhook(url)
+    assert await bot.get_updates() == []
+
+
+@pytest.mark.parametrize("url", URLS)
+async def test_the_delivery_outlives_whatever_stands_in_the_data_file(tmp_path: Path, url: str):
+    first = LocalTelegram(data_file=tmp_path / "state.json")
+    await first.start()
+    await first.stop()
+    state = json.loads((tmp_path / "state.json").read_text())
+    state["bot"]["webhook"]["url"] = url
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    telegram = LocalTelegram(data_file=tmp_path / "state.json")
+    await telegram.start()
+    bot = bot_for(telegram)
+    async with People(telegram.url) as people:
+        await people.start(await people.add_person("Ada"))
+        await until(lambda: told(bot), "the trouble is told")
+        await bot.delete_webhook()
+        assert len(await bot.get_updates(timeout=10)) == 1
+    await bot.session.close()
+    await telegram.stop()
+
+
+async def told(bot: Bot) -> bool:
+    return (await bot.get_webhook_info()).last_error_message is not None
+
+
+async def test_faults_of_updates_meet_no_other_call(telegram: LocalTelegram, people: People, bot: Bot):
+    await people.post("chaos", probability=1, kinds=["duplicate", "reorder"])
+    assert (await bot.get_me()).is_bot
+    assert await bot.delete_webhook()
