@@ -88,11 +88,12 @@ def test_a_server_that_answers_with_an_error_is_named_by_where_it_was_given(
 def test_health_names_the_settings_of_what_is_not_well(codemojex: Command, valkey_url: str) -> None:
     given = {"valkey_url": f"{valkey_url}?db=77", "database_url": "postgresql://me:hunter2@127.0.0.1:1/x"}
     code, shown, _ = codemojex("health", **given)
-    valkey, database = shown.splitlines()
+    valkey, database, games = shown.splitlines()
     assert code == 1
     assert valkey.startswith("FAIL valkey")
     assert valkey.endswith("(CODEMOJEX_VALKEY_URL)")
     assert database.endswith("(CODEMOJEX_DATABASE_URL)")
+    assert games.startswith("FAIL finished games"), "what the server does not tell is not well"
     assert "hunter2" not in shown
 
 
