@@ -114,7 +114,7 @@ async def test_one_types_another_presses_and_both_boards_change(page: Page, tmp_
         tokens = palette.replace("🎨", "").strip()
         assert len(tokens) == 12
         await bubble(boris, board).get_by_test_id("link-button").click()
-        composer = await board_id(boris, "Your guess for Codebreakers")
+        composer = await board_id(boris, "Your guess for \u2068Codebreakers\u2069")
 
         await write(ada, tokens[:6])
         for column in (ada, chen):
