@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from codemojex.engine.clock import SystemClock
+from codemojex.engine.connector import Connector
 from codemojex.engine.ids import Minter
 from codemojex.engine.near_cache import NearCache
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
 from codemojex.roles import Watch, limits_of, no_queue, options_of, parts_of, queues_of, worker_options
 from codemojex.settings import PREFIX, Settings, SettingsError, load_settings
+from tests.support.valkey import ValkeyServer
 
 TOKEN = "123456:abcDEF-secret"
 
@@ -159,13 +160,15 @@ def test_a_file_that_cannot_be_read_is_named_with_the_line_and_not_shown(
 
 
 @pytest.mark.parametrize("end", [min, max])
-async def test_the_engine_takes_what_a_setting_may_be(end: Callable[[list[float]], float]) -> None:
+async def test_the_engine_takes_what_a_setting_may_be(
+    end: Callable[[list[float]], float], start_valkey: Callable[..., ValkeyServer]
+) -> None:
     def ends(name: str) -> list[float]:
         rules = Settings.model_fields[name].metadata
         return [getattr(rule, side) for rule in rules for side in ("ge", "le") if hasattr(rule, side)]
 
     settings = load(**{name: end(ends(name)) for name in Settings.model_fields if len(ends(name)) == 2})
-    bus: Any = Mock(run=AsyncMock())
+    bus = await Connector.connect(start_valkey().url)
     for queue, given in limits_of(settings).items():
         for setting in given:
             await setting(bus, queue)
@@ -177,6 +180,7 @@ async def test_the_engine_takes_what_a_setting_may_be(end: Callable[[list[float]
     for concurrency in (settings.update_concurrency, settings.send_concurrency):
         worker_options(settings, "cm", concurrency)
     with_caches(play, NearCache(bus), max_entries=settings.cache_max_entries)
+    await bus.close()
 
 
 @pytest.mark.parametrize(
