@@ -10,6 +10,7 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 
 from codemojex.engine.clock import SystemClock
+from codemojex.engine.connector import Connector
 from codemojex.engine.ids import Minter
 from codemojex.engine.near_cache import NearCache
 from codemojex.play.caches import with_caches
@@ -162,7 +163,7 @@ async def test_the_engine_takes_what_a_setting_may_be(end: Callable[[list[float]
         return [getattr(rule, side) for rule in rules for side in ("ge", "le") if hasattr(rule, side)]
 
     settings = load(**{name: end(ends(name)) for name in Settings.model_fields if len(ends(name)) == 2})
-    bus: Any = Mock(run=AsyncMock())
+    bus: Any = Mock(spec=Connector, run=AsyncMock())
     await set_limits(bus, settings)
     store: Any = None
     settings = settings.model_copy(update={"partitions": 1})  # many take long
