@@ -136,13 +136,16 @@ async def _look_after(ward: Ward, ways: dict[Opened, Connector]) -> None:
         except RuntimeError:  # the loop was closed with its worker in it
             return
         await asyncio.sleep(period_s)
-        overslept = time.monotonic() - asked > 2 * period_s  # the whole process stood still, not only the loop
-        if sign.given or overslept:
+        if not sign.given and time.monotonic() - asked > 2 * period_s:
+            await asyncio.sleep(period_s)  # the whole process stood still, so the loop had no time to answer yet
+        if sign.given or not (grips := ward.held()):
             continue
-        grips = ward.held()
-        if grips:
-            way = ways.setdefault(ward.opened, Connector.thin(ward.opened))
+        way = ways.get(ward.opened) or ways.setdefault(ward.opened, Connector.thin(ward.opened))
+        try:
             await _Rescue(ward, way, sign, asked, grips).run(period_s)
+        except Exception:  # a defect must not end the care for this worker
+            _log.exception("the leases of queue %s could not be kept", ward.queue)
+            await asyncio.sleep(period_s)
 
 
 class _Sign:

@@ -110,7 +110,8 @@ async def test_a_thread_whose_job_timed_out_keeps_its_slot_until_it_ends(bench: 
         assert str(left["handler"]).endswith("Gate")
         (second,) = await bench.fill([None])
         await asyncio.sleep(0.3)
-        assert gate.begun == [late.id], "the only slot is taken"
+        assert gate.begun == [late.id]
+        assert (await bench.row(second))["state"] == "pending", "the only slot is taken, so it is not even claimed"
         gate.open.set()
         await until(lambda: gate.ended == [late.id, second])
     assert len(told.of("worker.settled")) == 2, "its late result goes nowhere"
@@ -128,7 +129,7 @@ async def test_a_thread_that_lost_its_lease_keeps_its_slot_and_its_result_is_ref
         await bench.raw("ZREM", "active", job_id)
         (second,) = await bench.fill([None])
         await asyncio.sleep(0.3)
-        assert gate.begun == [job_id]
+        assert (await bench.row(second))["state"] == "pending"
         gate.open.set()
         await until(lambda: gate.ended == [job_id, second])
     assert [data["job"] for data in told.of("worker.settled")] == [second]
@@ -148,8 +149,9 @@ async def test_a_batch_in_a_thread_keeps_the_worker_until_it_ends(bench: Bench) 
     async with running(BatchWorker(bench.bus, bench.queue, batch, options=options, observe=told)):
         await bench.put(*(bench.job(timeout_ms=100) for _ in range(2)))
         await until(lambda: len(told.of("worker.settled")) == 2)
-        await bench.fill([None] * 2)
+        ids = await bench.fill([None] * 2)
         await asyncio.sleep(0.3)
+        assert [(await bench.row(job_id))["state"] for job_id in ids] == ["pending"] * 2
         assert calls == [2]
         gate.set()
         await until(lambda: calls == [2, 2])
