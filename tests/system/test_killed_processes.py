@@ -274,7 +274,7 @@ async def check_chat(place: Ground, people: People, played: Played) -> None:
     assert row is not None
     assert row.nonce is not None
     assert state is not None
-    texts = [message.get("text", "") for message in await people.messages(played.chat_id)]
+    texts = [message.get("text", "") for message in await people.messages(played.chat_id, raw=True)]
     assert sum(row.nonce in text for text in texts) in (1, 2)
     board = html.unescape(re.sub(r"<[^>]+>", "", board_view.draw(load_texts().of("en"), state)))
     assert board in texts, (board, texts[-5:])
