@@ -172,8 +172,8 @@ def nodes(settings: Settings, action: str, which: str | None, note: str) -> int:
     return carry_out(settings, work)
 
 
-def conformance(settings: Settings, url: str | None, only: str | None) -> int:
-    """Print a line per scenario and one for all; 0 when every chosen one held, 130 when some did not run."""
+def conformance(settings: Settings, url: str | None, only: str | None, flush: bool) -> int:
+    """Print a line per scenario and one for all; 0 when none failed, 130 when some were not reached."""
     from codemojex.engine import addresses
     from codemojex.engine.conformance import runner, table
 
@@ -188,11 +188,15 @@ def conformance(settings: Settings, url: str | None, only: str | None) -> int:
         raise WrongUsage(str(error)) from error
     ran: list[str] = []
     failed: list[str] = []
+    skipped: list[str] = []
 
     async def examine(address: str, stop: asyncio.Event) -> None:
-        async with aclosing(runner.run(address, chosen)) as results:
+        async with aclosing(runner.run(address, chosen, flush=flush)) as results:
             async for result in results:
                 mark, tail = ("✗", f": {result.failure}") if result.failure else ("✓", "")
+                if result.skipped:
+                    mark, tail = "-", f": skipped, {result.skipped}"
+                    skipped.append(result.name)
                 print(f"{mark} {result.name} – {result.seconds * 1000:.0f} ms{tail}", flush=True)
                 ran.append(result.name)
                 failed.extend([result.name] if result.failure else [])
@@ -211,7 +215,9 @@ def conformance(settings: Settings, url: str | None, only: str | None) -> int:
     if failed:
         print(f"{len(failed)} of {len(ran)} scenarios failed: {', '.join(failed)}")
     elif len(ran) == len(chosen):
-        print("1 scenario holds" if len(ran) == 1 else f"{len(ran)} scenarios hold")
+        held = len(ran) - len(skipped)
+        tail = f", {len(skipped)} were skipped: {', '.join(skipped)}" if skipped else ""
+        print(("1 scenario holds" if held == 1 else f"{held} scenarios hold") + tail)
     if len(ran) < len(chosen):
         print(f"interrupted: {len(ran)} of {len(chosen)} scenarios ran")
     return code or (1 if failed else 0 if len(ran) == len(chosen) else 130)

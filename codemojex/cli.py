@@ -98,12 +98,15 @@ def conformance(
     *,
     url: Annotated[str | None, Parameter(help="Server to examine; an embedded one without it.")] = None,
     only: Annotated[str | None, Parameter(help="Scenarios by name, comma-separated; `flow_*` for a group.")] = None,
+    flush_scripts: Annotated[
+        bool, Parameter(help="Flush the server's scripts although other clients are connected.", negative="")
+    ] = False,
 ) -> int:
     """Run the protocol's scenarios against a Valkey on queues of their own, and remove what they left.
 
-    Scripts are flushed from the server's cache on the way; the keys of others are not touched.
+    The keys of others are not touched. What needs a server without other clients is skipped, with the reason.
     """
-    return _guarded("conformance", url, only)
+    return _guarded("conformance", url, only, flush_scripts)
 
 
 @cli.command

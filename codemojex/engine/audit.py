@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
-from . import bounds, ids, keyspace, lanes, lost_ends
+from . import bounds, ids, keyspace, lanes, lost_ends, repeat
 from .connector import Arg, Connector
 from .scripts import ENGINE
 
@@ -21,7 +21,7 @@ _SETS = ("active", "schedule", "dead", "pending", "parents")
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Something that must not be: `subject` is a job or lane id."""
+    """Something that must not be: `subject` is the id of a job or a lane, or the name of a repeat."""
 
     subject: str
     what: str
@@ -32,7 +32,7 @@ async def audit(bus: Connector, queue: str, *, repair: bool = False) -> list[Vio
     space = keyspace.of(queue)
     bounds.flag("repair", repair)
     found: list[Violation] = []
-    rows, backlogs = await _keys(bus, space.prefix)
+    rows, backlogs, repeats = await _keys(bus, space.prefix)
 
     async def look(script: str, *args: Arg) -> None:
         reply = await bus.run(ENGINE.script(script), (space.prefix,), (int(repair), *args))
@@ -51,21 +51,28 @@ async def audit(bus: Connector, queue: str, *, repair: bool = False) -> list[Vio
     known = sorted({*(await lanes.names(bus, queue, 1_000_000)), *(lane for lane, _ in backlogs)})
     for portion in _portions(known):
         await look("audit_lanes", *portion)
+    repeats = sorted({*repeats, *(await repeat.names(bus, queue))})
+    for portion in _portions(repeats):
+        slots = await repeat.next_slots(bus, space, portion if repair else [])
+        await look("audit_repeats", *(part for name in portion for part in (name, slots.get(name, ""))))
     lost = await lost_ends.find(bus, space, rows, repair=repair)
     return found + [Violation(parent, what) for parent, what in lost]
 
 
-async def _keys(bus: Connector, prefix: str) -> tuple[list[str], list[tuple[str, str]]]:
-    """The ids of every row, and every lane's name with its key."""
+async def _keys(bus: Connector, prefix: str) -> tuple[list[str], list[tuple[str, str]], list[str]]:
+    """The ids of every row, every lane's name with its key, and the names of repeats with a record."""
     rows: list[str] = []
     backlogs: list[tuple[str, str]] = []
+    repeats: list[str] = []
     async for key in _scan(bus, prefix):
         rest = key[len(prefix) :]
         if rest.startswith("job:") and ids.is_valid(rest[4:]):
             rows.append(rest[4:])
         elif rest.startswith("g:") and rest.endswith(":pending"):
             backlogs.append((rest[2:-8], key))
-    return sorted(set(rows)), sorted(set(backlogs))
+        elif rest.startswith("repeat:"):
+            repeats.append(rest[7:])
+    return sorted(set(rows)), sorted(set(backlogs)), repeats
 
 
 async def _scan(bus: Connector, prefix: str) -> AsyncIterator[str]:

@@ -147,6 +147,22 @@ async def names(bus: Connector, queue: str, limit: int = _MOST_NAMES) -> list[st
     return [name.decode() for name in sorted(slots, key=lambda name: (slots[name], name))[:limit]]
 
 
+async def next_slots(bus: Connector, space: keyspace.Keyspace, listed: Sequence[str]) -> Mapping[str, int]:
+    """When each of these fires next if it has no slot; without those whose record cannot be read."""
+    fields = ("every_ms", "cron", "zone")
+    now_ms = await _now_ms(bus, space.queue)
+    found: dict[str, int] = {}
+    calls: list[tuple[Arg, ...]] = [("HMGET", f"{space.key('repeat:')}{name}", *fields) for name in listed]
+    for name, values in zip(listed, await bus.all(calls), strict=True):
+        try:
+            slot = _schedule(*map(_text, values)).following(now_ms)
+        except (ValueError, OverflowError, OSError):
+            continue
+        if slot is not None:
+            found[name] = slot
+    return found
+
+
 async def due(bus: Connector, queue: str, limit: int = LIMIT) -> Sequence[Due]:
     """Up to `limit` repeats whose slot has come, the longest due first; changes nothing."""
     return (await _look(bus, queue, limit))[0]

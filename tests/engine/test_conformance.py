@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from codemojex.engine.conformance import runner
+from codemojex.engine.conformance.neighbours import named
 from codemojex.engine.conformance.runner import Scenario, choose, play, run
 from codemojex.engine.conformance.stage import Stage, equal
 from codemojex.engine.conformance.table import SCENARIOS
@@ -19,10 +20,11 @@ from .bench import Bench
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 async def test_scenario(scenario: Scenario, valkey_url: str, queue: str) -> None:
-    bus = await Connector.connect(valkey_url)
+    bus = await Connector.connect(named(valkey_url, queue))
     try:
-        result = await play(scenario, bus, valkey_url, queue, Minter(1000))
+        result = await play(scenario, bus, valkey_url, queue, Minter(1000), flush=True)
         assert not result.failure, f"{scenario.rule}\n{result.failure}"
+        assert not result.skipped, f"{scenario.rule}\n{result.skipped}"
         assert await Bench(bus, f"{queue}.{scenario.name}").keys() == {}, "its keys stay"
     finally:
         await bus.close()

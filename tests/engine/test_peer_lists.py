@@ -179,3 +179,33 @@ async def test_a_parent_that_lives_keeps_its_records(bench: Bench) -> None:
     await end(bench, flow.job.id)
     assert "kin" not in await bench.keys()
     assert not await audit(bench.bus, bench.queue)
+
+
+async def test_the_audit_brings_back_what_a_peers_pump_removed_and_knows_both_lists(bench: Bench) -> None:
+    await register_all(bench)
+    for name in ("cron", "lane"):  # as they stood in the list that a peer reads
+        await bench.raw("ZREM", "repeat_ours", name)
+        await bench.raw("ZADD", "repeat", 5, name)
+    await peer(bench, PEER_FIRES, 6)
+    await bench.raw("ZREM", "repeat_ours", "until")
+    await bench.raw("ZADD", "repeat", FAR_MS, "until")
+    await bench.raw("ZADD", "repeat_ours", 7, "plain")
+    await bench.raw("DEL", "repeat:time")
+    expected = [
+        ("cron", "repeat: has a record, but no slot, and never fires"),
+        ("lane", "repeat: stands where a peer would remove it, or fire it in its own way"),
+        ("plain", "repeat: stands in both lists"),
+        ("time", "repeat: has a slot, but no record"),
+        ("until", "repeat: stands where a peer would remove it, or fire it in its own way"),
+    ]
+    for repair in (False, True):
+        found = await audit(bench.bus, bench.queue, repair=repair)
+        assert [(violation.subject, violation.what) for violation in found] == expected
+    await bench.sound()
+    assert await members(bench, "repeat") == {"plain"}
+    assert await members(bench, "repeat_ours") == OURS.keys() - {"time"}
+    brought = await repeat.get(bench.bus, bench.queue, "cron")
+    assert brought is not None
+    assert brought.next_ms is not None
+    seconds, _ = await bench.bus.execute("TIME")
+    assert int(seconds) * 1000 < brought.next_ms <= (int(seconds) + 25 * 3600) * 1000

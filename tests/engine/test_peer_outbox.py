@@ -159,3 +159,43 @@ async def test_a_parent_that_hears_meanwhile_is_not_judged(bench: Bench, monkeyp
     monkeypatch.setattr(lost_ends, "_search", search)
     assert await findings(bench, repair=True) == []
     assert await state(bench, parent) == "pending"
+
+
+async def test_one_look_judges_no_parent_that_heard_of_a_child_during_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = there(bench, "far")
+    parent, children = await split(bench, far, 2)
+    for child in children:
+        await end(far, child, Complete(b"r"))
+    await old(bench, parent)
+    entries = await outbox(far)
+    await far.raw("DEL", "flow:outbox")  # a pump has read both
+
+    async def search(*_: Any) -> None:
+        await far.raw("RPUSH", "flow:outbox", entries[0])
+        await sweep(far)
+
+    monkeypatch.setattr(lost_ends, "_search", search)
+    assert await lost_ends._look(bench.bus, bench.queue, [parent]) == {}  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_two_looks_that_differ_judge_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    far = there(bench, "far")
+    parent, children = await split(bench, far, 2)
+    for child in children:
+        await end(far, child, Complete(b"r"))
+    await old(bench, parent)
+    entries = await outbox(far)
+    await far.raw("DEL", "flow:outbox")
+    real, looks = lost_ends._search, list[int]()  # pyright: ignore[reportPrivateUsage]
+
+    async def search(*args: Any) -> None:
+        looks.append(len(looks))
+        if len(looks) == 2:
+            await far.raw("RPUSH", "flow:outbox", entries[0])
+        await real(*args)
+
+    monkeypatch.setattr(lost_ends, "_search", search)
+    assert await findings(bench, repair=True) == []
+    assert await state(bench, parent) == "awaiting_children"

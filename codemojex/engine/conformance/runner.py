@@ -1,6 +1,7 @@
 """Runs scenarios one after the other, each on a queue of its own, and says which of them held.
 
-A scenario that fails or hangs is reported and the next one runs. Its keys go in every case, and no others.
+A scenario that fails or hangs is reported and the next one runs. Its keys go in every case, and no others. What cannot
+be judged next to other clients, or would harm them, is skipped with a reason.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from codemojex.engine.errors import InvalidValue
 from codemojex.engine.ids import Minter
 from codemojex.engine.nodes import NodeLease
 
+from .neighbours import look, named
 from .stage import Stage
 
 Body = Callable[[Stage], Awaitable[None]]
@@ -26,10 +28,16 @@ _CLOSE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A rule of the protocol with the exercise that proves it."""
+    """A rule of the protocol with the exercise that proves it.
+
+    `quiet`: it counts the commands of the whole server, so others make it fail. `flushes`: it empties the server's
+    cache of scripts, which is everybody's.
+    """
 
     name: str
     body: Body
+    quiet: bool = False
+    flushes: bool = False
 
     @property
     def rule(self) -> str:
@@ -39,11 +47,12 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How one scenario went; `failure` is empty when it held."""
+    """How one scenario went; it held when `failure` and `skipped` are empty, and these say why it did not."""
 
     name: str
     seconds: float
     failure: str = ""
+    skipped: str = ""
 
 
 def choose(scenarios: Sequence[Scenario], only: str | None) -> Sequence[Scenario]:
@@ -62,27 +71,35 @@ def choose(scenarios: Sequence[Scenario], only: str | None) -> Sequence[Scenario
     return [s for s in scenarios if s.name in chosen]
 
 
-async def run(url: str, scenarios: Sequence[Scenario], *, base: str | None = None) -> AsyncGenerator[Result]:
+async def run(
+    url: str, scenarios: Sequence[Scenario], *, base: str | None = None, flush: bool = False
+) -> AsyncGenerator[Result]:
     """Run `scenarios` in order against the server at `url`; a result each as soon as it is known.
 
-    Queues are named `<base>.<scenario>`; without `base` it is a random name. Raises the engine's errors when the
-    server cannot be reached at all.
+    With `flush` scripts are flushed although other clients are connected. Queues are named `<base>.<scenario>`; without
+    `base` it is a random name. Raises the engine's errors when the server cannot be reached at all.
     """
     base = base or f"conformance-{secrets.token_hex(4)}"
-    bus = await Connector.connect(url)
+    bus = await Connector.connect(named(url, base))
     try:
         async with NodeLease(bus) as lease:
             for scenario in scenarios:
-                yield await play(scenario, bus, url, base, lease.minter)
+                yield await play(scenario, bus, url, base, lease.minter, flush=flush)
     finally:
         await bus.close()
 
 
-async def play(scenario: Scenario, bus: Connector, url: str, base: str, mint: Minter) -> Result:
-    """Run one scenario and purge its keys."""
+async def play(scenario: Scenario, bus: Connector, url: str, base: str, mint: Minter, *, flush: bool = False) -> Result:
+    """Run one scenario and purge its keys. The sockets of `bus` must have names that begin with `base`."""
     stage = Stage(bus, url, f"{base}.{scenario.name}", mint)
     before = time.monotonic()
-    failure = ""
+    failure = skipped = ""
+    neighbours = None
+    if scenario.quiet or scenario.flushes:
+        neighbours = await look(bus, stage.space.prefix, base)
+        if scenario.flushes and neighbours.commands and not flush:
+            reason = f"it flushes the server's scripts, and {len(neighbours.commands)} other clients are connected"
+            return Result(scenario.name, 0.0, skipped=f"{reason}: allow it with --flush-scripts")
     try:
         async with asyncio.timeout(TIMEOUT_S):
             await scenario.body(stage)
@@ -91,12 +108,15 @@ async def play(scenario: Scenario, bus: Connector, url: str, base: str, mint: Mi
     except Exception as error:  # whatever it is, the scenario did not hold
         failure = _sentence(error)
     seconds = time.monotonic() - before
+    if failure and scenario.quiet and neighbours is not None:
+        noise = (await look(bus, stage.space.prefix, base)).since(neighbours)
+        failure, skipped = ("", f"it counts the commands of the whole server, and {noise}") if noise else (failure, "")
     try:
         async with asyncio.timeout(_CLOSE_S):
             await stage.close()
     except Exception as error:  # keys that stay are a failure of the run
         failure = failure or f"at its end: {_sentence(error)}"
-    return Result(scenario.name, seconds, failure)
+    return Result(scenario.name, seconds, failure, "" if failure else skipped)
 
 
 def _sentence(error: BaseException) -> str:

@@ -19,6 +19,8 @@ from codemojex.engine.jobs import Job, NewJob, Verdict
 from codemojex.engine.outcome import Complete, Outcome
 from codemojex.engine.settlement import Policy, Settlement, SettleVerdict
 
+from .neighbours import named
+
 LEASE_MS = 60_000
 DEADLINE_S = 10.0
 _SCAN_ROUNDS = 100_000
@@ -70,7 +72,7 @@ class Stage:
 
     async def connect(self, *, max_connections: int = 4, max_blocking: int = 4, name: str = "") -> Connector:
         """A connection of its own, closed with the stage; the server knows its sockets by `name`."""
-        url = self.url + (f"{'&' if '?' in self.url else '?'}client_name={name}" if name else "")
+        url = named(self.url, name or self.queue)
         bus = await Connector.connect(url, max_connections=max_connections, max_blocking=max_blocking)
         self._ends.push_async_callback(bus.close)
         return bus
