@@ -225,7 +225,9 @@ def _multipart(fields: Fields) -> tuple[str, bytes]:
 
 
 def _request(verb: str, path: str, headers: dict[str, str], body: bytes) -> bytes:
-    if "Transfer-Encoding" not in headers:
+    if "Transfer-Encoding" in headers:
+        body += b"\r\nno chunk\r\n"  # else the server would wait for more, as it should
+    else:
         headers = {**headers, "Content-Length": str(len(body))}
     head = f"{verb} {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     return head.encode(errors="surrogatepass") + b"\r\n" + body

@@ -59,7 +59,7 @@ class Caller:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.filterwarnings("ignore::aiohttp.multipart.BadContentDispositionHeader")
+@pytest.mark.filterwarnings("ignore:::aiohttp.multipart")
 async def test_no_call_is_answered_by_an_error_of_the_server(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     telegram = LocalTelegram(data_file=tmp_path / "state.json", strict=False)
     await telegram.start()
