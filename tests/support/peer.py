@@ -6,7 +6,7 @@ line with ours. `Habits` are P's weak spots, each with a switch: one that is off
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -72,7 +72,7 @@ class Peer:
         assert await self._run("enqueue", job_id, payload, lane or "", "" if delay_ms is None else delay_ms) == 1
         return job_id
 
-    async def add_flow(self, children: Mapping[bytes, Peer], policy: str = "fp") -> tuple[str, list[str]]:
+    async def add_flow(self, children: Mapping[bytes, Peer], policy: str = "fp") -> tuple[str, Sequence[str]]:
         """A parent here and its children, each on the queue of its peer: first the parent, then one by one."""
         parent, held, ids = b"parent", self.mint.mint("JOB"), [self.mint.mint("JOB") for _ in children]
         await self._run("hold", held, parent, len(children))

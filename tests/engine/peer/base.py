@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import fields
 
 from codemojex.engine.audit import audit
@@ -15,7 +17,7 @@ from .switches import OFF
 
 LANES = [lane(i) for i in range(3)]
 HOUR = 3_600_000
-CAP = 4
+CAP = 2
 Held = tuple[Bench, Job]
 
 
@@ -39,6 +41,7 @@ class Base:
         self.done: Counter[str] = Counter()
         self.ended_here: set[str] = set()
         self.repeats: set[tuple[str, str]] = set()
+        self.slots = 0
         self.failed: Counter[str] = Counter()  # attempts of this life that failed, on either side
         self.asked: set[str] = set()  # somebody wants their end, in this life
         self.dead: set[str] = set()
@@ -55,7 +58,8 @@ class Base:
         for bench in self.benches:
             wrong = [v for v in await audit(bench.bus, bench.queue) if not explained(v.what)]
             assert not wrong, "\n".join([*(f"{v.subject}: {v.what}" for v in wrong), *self.log])
-        assert not [job for job, times in self.done.items() if times > 1], self.log
+        twice = [job_id for job_id, times in self.done.items() if times > 1]
+        assert not twice, f"completed twice: {twice} {self.log}"
         await self.look_at_the_dead()
         held: list[tuple[Peer, Found]] = []
         for peer, found in self.theirs:
@@ -79,9 +83,10 @@ class Base:
     def bench(self, queue: str) -> Bench:
         return next(bench for bench in self.benches if bench.queue == queue)
 
-    def named(self, kind: str, bench: Bench) -> str:
-        """A repeat's name that no other queue has: the id of a slot's job is made of name and time."""
-        return f"{kind}-{self.benches.index(bench)}"
+    def slot(self) -> float:
+        """A slot of a repeat that is over, and of no other one: a slot's id says its time, not its queue."""
+        self.slots += 1
+        return time.time() * 1000 - HOUR / 2 + self.slots
 
     def any(self) -> tuple[Bench, Peer]:
         bench = self.chance.choice(self.benches)
@@ -90,6 +95,12 @@ class Base:
     async def ids(self, bench: Bench, key: str) -> list[str]:
         """The members of one of a queue's sets."""
         return [member.decode() for member in await bench.raw("ZRANGE", key, 0, -1)]
+
+    async def lapse(self, bench: Bench, but: Collection[str] = ()) -> None:
+        """About half of the leases run out."""
+        for job_id in await self.ids(bench, "active"):
+            if job_id not in but and self.chance.random() < 0.5:
+                await bench.raw("ZADD", "active", "XX", 1, job_id)
 
     async def a_dead_letter(self) -> tuple[Bench, str] | None:
         """A dead letter that may live again; a flow's members stay as they are, because P counts without looking."""

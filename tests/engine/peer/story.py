@@ -28,6 +28,8 @@ class Story(Ours, Theirs):
     async def tell(self, steps: int) -> None:
         """So many steps with a look at the books after each, then the end."""
         names = [name for name, weight in WEIGHTS.items() for _ in range(weight) if name not in OFF]
+        for peer in self.peers.values():
+            await peer.limit(LANES[0], 1)  # ceilings matter from the start
         for _ in range(steps):
             name = self.chance.choice(names)
             self.log.append(name)
@@ -37,17 +39,15 @@ class Story(Ours, Theirs):
 
     async def leases_lapse(self) -> None:
         """Somebody was too slow."""
-        bench, _ = self.any()
-        for job_id in await self.ids(bench, "active"):
-            if self.chance.random() < 0.5:
-                await bench.raw("ZADD", "active", "XX", 1, job_id)
+        await self.lapse(self.any()[0])
 
     async def time_comes(self) -> None:
         """What waits for a time is due: jobs, slots, lanes that rest."""
         bench, _ = self.any()
         for key in ("schedule", "repeat", "resting"):
             for name in await self.ids(bench, key):
-                await bench.raw("ZADD", key, "XX", 1, name)
+                at = f"{self.slot():.0f}" if key == "repeat" else 1
+                await bench.raw("ZADD", key, "XX", at, name)
 
     # The end.
 
@@ -62,8 +62,8 @@ class Story(Ours, Theirs):
             assert {name for queue, name in self.repeats if queue == bench.queue} <= registered, self.log
             for name in registered:
                 await repeat.cancel(bench.bus, bench.queue, name)
-            for name in LANES:
-                await lanes.resume(bench.bus, bench.queue, name)
+            for name in await bench.raw("SMEMBERS", "paused"):
+                await lanes.resume(bench.bus, bench.queue, name.decode())
         for _ in range(ROUNDS):
             if await self.empty():
                 break
@@ -129,9 +129,9 @@ class Story(Ours, Theirs):
 
 
 WEIGHTS = {
-    "our_jobs": 6,
-    "our_claim": 10,
-    "our_end": 10,
+    "our_jobs": 9,
+    "our_claim": 12,
+    "our_end": 9,
     "our_repeat_of_an_end": 3,
     "our_beat": 4,
     "our_deadly_recovery": 1,
@@ -142,23 +142,23 @@ WEIGHTS = {
     "our_queue_rule": 1,
     "our_concurrency": 1,
     "our_move": 1,
-    "our_flow": 2,
+    "our_flow": 4,
     "our_interval": 1,
-    "our_cron": 1,
-    "our_default_ceiling": 1,
-    "our_rest": 1,
-    "their_jobs": 5,
-    "their_claim": 10,
-    "their_end": 10,
+    "our_cron": 2,
+    "our_default_ceiling": 3,
+    "our_rest": 3,
+    "their_jobs": 9,
+    "their_claim": 14,
+    "their_end": 7,
     "their_promotion": 3,
     "their_reap": 2,
-    "their_stalled": 2,
+    "their_stalled": 4,
     "their_reprocess": 3,
     "their_lane_rule": 2,
-    "their_flow": 2,
-    "their_delivery": 3,
+    "their_flow": 3,
+    "their_delivery": 5,
     "their_interval": 1,
-    "their_slots": 2,
+    "their_slots": 4,
     "leases_lapse": 4,
     "time_comes": 4,
 }

@@ -44,7 +44,7 @@ class Theirs(Base):
                 self.flat_seats = True
             case _:
                 if await peer.retry(found.id, found.token, HOUR, CAP, "no") == "scheduled":
-                    self.failed[found.id] += 1
+                    self.failed[found.id] += not late  # a late one may be in our books, as a lapse
                     if "cancel" in await bench.row(found.id):
                         self.asked.add(found.id)  # a request of an earlier life too: the row does not tell them apart
 
@@ -59,7 +59,11 @@ class Theirs(Base):
     async def their_stalled(self) -> None:
         """P's other sweep counts lapses and buries; no parent hears of it, so it spares flows."""
         bench, peer = self.any()
-        spare = self.family & set(await self.ids(bench, "active"))
+        if found := await peer.claim_lane(LEASE):
+            self.theirs.append((peer, found))
+        await self.lapse(bench, self.family)
+        lapsed = [i.decode() for i in await bench.raw("ZRANGEBYSCORE", "active", "-inf", 1)]
+        spare = self.family & set(lapsed)
         await peer.stalled(9 if spare else self.chance.choice([1, 9]))
 
     async def their_reprocess(self) -> None:
@@ -95,9 +99,8 @@ class Theirs(Base):
     async def their_interval(self) -> None:
         """P registers a repeated job."""
         bench, peer = self.any()
-        name = self.named("theirs", bench)
-        await peer.repeat(name, HOUR, b"x")
-        self.repeats.add((bench.queue, name))
+        await peer.repeat("theirs", HOUR, b"x")
+        self.repeats.add((bench.queue, "theirs"))
 
     async def their_slots(self) -> None:
         """P fires what is due."""
