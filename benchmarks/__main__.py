@@ -18,12 +18,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks import engine, measures, report
+from benchmarks.measures import QUICK, Server, Sizes
+from benchmarks.probe import CONCURRENCY, ask, info
+from benchmarks.systems import OURS, PEERS, Missing, python_of
 from codemojex.embedded import embedded_valkey
-
-from . import engine, measures, report
-from .measures import QUICK, Server, Sizes
-from .probe import CONCURRENCY, ask, info
-from .systems import OURS, PEERS, Missing, python_of
 
 Measure = Callable[[str], Awaitable[dict[str, Any]]]
 

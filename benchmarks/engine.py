@@ -12,13 +12,15 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from codemojex.engine import claims, ids, jobs, keyspace, limits, settlement
-from codemojex.engine.connector import Connector
+from codemojex.engine import ids, keyspace
 from codemojex.engine.ids import Minter
-from codemojex.engine.jobs import NewJob
-from codemojex.engine.outcome import Complete
+from codemojex.engine.jobs import claims, jobs, settlement
+from codemojex.engine.jobs.jobs import NewJob
+from codemojex.engine.jobs.outcome import Complete
+from codemojex.engine.jobs.settlement import Settlement
+from codemojex.engine.lanes import limits
 from codemojex.engine.scripts import Script
-from codemojex.engine.settlement import Settlement
+from codemojex.engine.transport.connector import Connector
 
 LEASE_MS = 60_000
 BATCH = 32

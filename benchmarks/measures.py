@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .probe import OTHERS, ask, info
-from .systems import ROOT, Missing, python_of
+from benchmarks.probe import OTHERS, ask, info
+from benchmarks.systems import ROOT, Missing, python_of
 
 CRASH_LEASE_MS = 2_000
 _CRASH_JOB_S = 0.1

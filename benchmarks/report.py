@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .systems import OURS
+from benchmarks.systems import OURS
 
 Results = Mapping[str, dict[str, Any]]
 

@@ -1,65 +1,43 @@
-"""Builds everything once and runs it in one task group.
+"""What each command of the program does: it reads the settings, finds the servers, and prints or serves.
 
-A stop ends every part in order within the grace, then what is left is cancelled. What a role consists of is in `roles`
-and `talking`, which is imported only where it is needed; what all commands share, signals and faults, in `process`.
+Serving itself is in `serving`; what all commands share, signals and faults, in `run_command`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codemojex import deferred_aiogram
 from codemojex.embedded import data_directory, embedded_valkey, make, running_instance, server_url
-from codemojex.engine.addresses import shown
-from codemojex.engine.clock import SystemClock
-from codemojex.engine.connector import Connector
 from codemojex.engine.errors import InvalidValue
 from codemojex.engine.ids import node_numbers
-from codemojex.engine.near_cache import NearCache
-from codemojex.engine.nodes import NodeLease
-from codemojex.keeping import Keeper, on_reconnect
+from codemojex.engine.transport.connector import Connector
 from codemojex.ops import health as probe
-from codemojex.ops import numbers, server
-from codemojex.ops.heartbeat import Heartbeat
+from codemojex.ops import numbers
 from codemojex.ops.status import read, show
-from codemojex.play import backlog
-from codemojex.play.caches import with_caches
-from codemojex.play.context import Play
-from codemojex.play.owner import Claim, Ownership
-from codemojex.process import VALKEY_URL, Fault, WrongUsage, carry_out, mendable
-from codemojex.roles import Part, Watch, both, no_queue, observe, options_of, parts_of, queues_of, talks
+from codemojex.play.archive import backlog
+from codemojex.roles.internal import no_queue, options_of, queues_of, talks
+from codemojex.roles.limits_keeper import Keeper
+from codemojex.run_command import Fault, WrongUsage, carry_out, mendable
+from codemojex.serving import Locations, heartbeats, serve
 from codemojex.settings import ROLES, Settings, variable
-from codemojex.store.engine import close, open_store
 from codemojex.store.migrate import migrate as migrate_store
 
 if TYPE_CHECKING:
-    from codemojex.talking import Account
+    pass
 
 __all__ = [
     "Fault", "WrongUsage", "conformance", "export_protocol", "health", "limits", "migrate", "nodes", "play", "run",
     "status",
 ]  # fmt: skip
-_SPARE_S = 0.5  # beyond the grace, until what still runs is cancelled
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a process works: the URLs of its two servers, and its directory on this machine."""
-
-    valkey: str
-    database: str
-    directory: Path
 
 
 def play(settings: Settings) -> int:
@@ -98,7 +76,7 @@ def health(settings: Settings, roles: Sequence[str]) -> int:
         checks = probe.checks_for(
             valkey_url=place.valkey,
             database_url=place.database,
-            directory=_heartbeats(place.directory),
+            directory=heartbeats(place.directory),
             roles=roles,
             queues=queues_of(options_of(settings)),
             options=options_of(settings),
@@ -174,8 +152,8 @@ def nodes(settings: Settings, action: str, which: str | None, note: str) -> int:
 
 def conformance(settings: Settings, url: str | None, only: str | None, flush: bool) -> int:
     """Print a line per scenario and one for all; 0 when none failed, 130 when some were not reached."""
-    from codemojex.engine import addresses
-    from codemojex.engine.conformance import runner, table
+    from codemojex.engine.protocol.conformance import runner, table
+    from codemojex.engine.transport import url as addresses
 
     try:
         if url is not None:
@@ -225,7 +203,7 @@ def conformance(settings: Settings, url: str | None, only: str | None, flush: bo
 
 def export_protocol(settings: Settings, directory: Path, force: bool) -> int:
     """Write the protocol's data files and say where."""
-    from codemojex.engine import export
+    from codemojex.engine.protocol import export
 
     del settings
     try:
@@ -240,7 +218,7 @@ def export_protocol(settings: Settings, directory: Path, force: bool) -> int:
 def _import_talking() -> None:
     """Before any loop runs, so that Ctrl-C ends a slow import at once."""
     deferred_aiogram.load()
-    from codemojex import talking
+    from codemojex.roles import telegram as talking
 
     del talking
 
@@ -252,7 +230,7 @@ async def _play(settings: Settings, stop: asyncio.Event) -> None:
             await migrate_store(database)
             valkey = await stack.enter_async_context(embedded_valkey(directory))
             from codemojex.local_telegram import LocalTelegram
-            from codemojex.talking import Account
+            from codemojex.roles.telegram import Account
 
             telegram = LocalTelegram(settings.host, settings.port, data_file=directory / "telegram.json")
             await telegram.start()
@@ -262,118 +240,22 @@ async def _play(settings: Settings, stop: asyncio.Event) -> None:
                 print(f"\n  Port {settings.port} is busy: the page is at {telegram.url}.")
             print(f"\n  codemojex is open: {telegram.url}\n  Games are kept in {directory}. Ctrl-C ends.\n", flush=True)
             account = Account(telegram.token, telegram.url)
-            await _serve(settings, ROLES, Place(valkey, database, directory), account, stop)
+            await serve(settings, ROLES, Locations(valkey, database, directory), account, stop)
 
 
 async def _run(settings: Settings, roles: Sequence[str], stop: asyncio.Event, *, strict: bool = False) -> None:
     account = None
     if any(talks(role) for role in roles):
-        from codemojex.talking import Account
+        from codemojex.roles.telegram import Account
 
         if settings.bot_token is None:
             raise Fault("BOT_TOKEN is missing: set it to the bot's token from @BotFather, or use `codemojex play`")
         account = Account(settings.bot_token.get_secret_value(), settings.telegram_api_url)
-    place = Place(_valkey(settings), _database(settings), settings.home)
-    await _serve(settings, roles, place, account, stop, strict=strict)
+    place = Locations(_valkey(settings), _database(settings), settings.home)
+    await serve(settings, roles, place, account, stop, strict=strict)
 
 
-async def _serve(
-    settings: Settings,
-    roles: Sequence[str],
-    place: Place,
-    account: Account | None,
-    stop: asyncio.Event,
-    *,
-    strict: bool | None = None,
-) -> None:
-    """Run the roles until `stop`. `account` is there when one of them talks to Telegram; `strict` is None where the
-    server is our own."""
-    async with AsyncExitStack() as stack:
-        parts: list[Part] = []
-        watch, exporter = Watch(), None
-        again = asyncio.Event()
-        if settings.metrics_port is not None:
-            from codemojex.ops.exporter import Exporter
-
-            try:
-                exporter = Exporter(settings.metrics_host, settings.metrics_port)
-            except (OSError, UnicodeError) as error:  # the latter for a name that no host can have
-                raise Fault(
-                    f"the port for metrics cannot be opened ({getattr(error, 'strerror', None) or error}): "
-                    "check CODEMOJEX_METRICS_PORT and CODEMOJEX_METRICS_HOST"
-                ) from error
-            stack.push_async_callback(exporter.close)
-            parts.append(exporter)
-            watch = Watch(both(observe, exporter.observe), [exporter.middleware])
-        bus = await Connector.connect(place.valkey, observe=both(watch.observe, on_reconnect(again)))
-        stack.push_async_callback(bus.close)
-        if strict is not None:
-            await _examine(bus, settings, strict)
-        make(place.directory)
-        store = await open_store(place.database)
-        stack.push_async_callback(close, store)
-        mine = numbers.leased_by(settings.node_numbers)
-        lease = await stack.enter_async_context(NodeLease(bus, numbers=mine, observe=watch.observe))
-        cache = await stack.enter_async_context(NearCache(bus, observe=watch.observe))
-        game = Play(bus, lease.minter, SystemClock(), store, options=options_of(settings))
-        game = with_caches(game, cache, max_entries=settings.cache_max_entries)
-        bot_id = settings.bot_id if account is None else int(account.token.partition(":")[0])
-        ownership = Ownership(game, Claim(bot_id, shown(place.valkey)))
-        await ownership.look()
-        keeper = Keeper(bus, settings, again=again, observe=watch.observe, on_loss=lease.renew)
-        await keeper.look()
-        parts += [ownership, keeper]
-        if exporter is not None:
-            exporter.look_at(bus, list(queues_of(game.options)), game.options)
-        refused = asyncio.Event()
-        if account is not None:
-            from codemojex import talking
-
-            bot = await stack.enter_async_context(talking.bot_of(account, settings))
-            try:
-                desk = await talking.desk_of(game, bot, publish="intake" in roles)
-            except (talking.BadToken, talking.TelegramUnavailable) as error:
-                raise Fault(str(error)) from error
-            parts += [
-                talking.part_of(role, settings, bot, desk, refused.set, watch=watch) for role in roles if talks(role)
-            ]
-        consumer = f"{socket.gethostname()}-{os.getpid()}"
-        for role in roles:
-            parts += [] if talks(role) else parts_of(role, settings, game, consumer, watch)
-        _log.info("working", extra={"roles": ",".join(roles)})
-        await _work(parts, Heartbeat(_heartbeats(place.directory), roles), stop, refused, settings.grace_s)
-        if refused.is_set():
-            raise Fault("Telegram refuses the bot token: check BOT_TOKEN against what @BotFather shows")
-
-
-async def _examine(bus: Connector, settings: Settings, strict: bool) -> None:
-    """Say in one line what the servers may lose. Raises Fault for what cannot work; `strict`: for any doubt."""
-    found = await server.look(bus, queues_of(options_of(settings)))
-    if found.broken or (strict and found.doubts):
-        raise Fault(f"{found.text} ({VALKEY_URL})")
-    if found.doubts:
-        _log.warning("the server may lose data: %s", found.text)
-    elif found.unknown:
-        _log.info("whether the server keeps its data cannot be told: %s", found.text)
-
-
-async def _work(
-    parts: Sequence[Part], heartbeat: Heartbeat, stop: asyncio.Event, refused: asyncio.Event, grace_s: float
-) -> None:
-    """Run parts until `stop` or a refused token, then stop them all; what outlives the grace is cancelled."""
-    async with asyncio.TaskGroup() as group:
-        beat = group.create_task(heartbeat.run())
-        working = [group.create_task(part.run()) for part in parts]
-        ends = [group.create_task(stop.wait()), group.create_task(refused.wait())]
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        for part in parts:
-            part.stop()
-        _, late = await asyncio.wait(working, timeout=grace_s + _SPARE_S)
-        for task in [beat, *ends, *late]:
-            task.cancel()
-
-
-async def _place(settings: Settings) -> Place:
+async def _place(settings: Settings) -> Locations:
     """The place that the settings name; without a server in them, the game that `play` has open on this machine."""
     if settings.valkey_url is None:
         directory = await running_instance(settings.home)
@@ -382,8 +264,8 @@ async def _place(settings: Settings) -> Place:
                 f"no game is open in {settings.home} and CODEMOJEX_VALKEY_URL is missing: start `codemojex play`, "
                 "or set it to the server's address, such as valkey://localhost:6379/0"
             )
-        return Place(server_url(directory), _sqlite(directory), directory)
-    return Place(_valkey(settings), _database(settings), settings.home)
+        return Locations(server_url(directory), _sqlite(directory), directory)
+    return Locations(_valkey(settings), _database(settings), settings.home)
 
 
 def _valkey(settings: Settings) -> str:
@@ -402,7 +284,3 @@ def _database(settings: Settings) -> str:
 
 def _sqlite(directory: Path) -> str:
     return f"sqlite+aiosqlite:///{directory.absolute() / 'store.db'}"
-
-
-def _heartbeats(directory: Path) -> Path:
-    return directory / "beats"

@@ -20,8 +20,9 @@ from dotenv.parser import parse_stream
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from codemojex.engine import addresses, ids, keyspace
+from codemojex.engine import ids, keyspace
 from codemojex.engine.errors import InvalidInput, InvalidValue
+from codemojex.engine.transport import url as addresses
 
 PREFIX = "CODEMOJEX_"
 ROLES = ("intake", "updates", "score", "feed", "send", "clock", "archive")

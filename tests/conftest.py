@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 from hypothesis import settings
 
-from codemojex.engine.connector import Connector
+from codemojex.engine.transport.connector import Connector
 from tests.support.valkey import ValkeyServer
 
 # How long one example takes says something about the machine, not about the property.

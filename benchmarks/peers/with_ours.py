@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Sequence
 
 from benchmarks.probe import CONCURRENCY, Probe
-from codemojex.engine import ids, jobs
-from codemojex.engine.connector import Connector
+from codemojex.engine import ids
 from codemojex.engine.ids import Minter
-from codemojex.engine.jobs import Job, NewJob
-from codemojex.engine.outcome import Outcome
-from codemojex.engine.worker import Worker, WorkerOptions
+from codemojex.engine.jobs import jobs
+from codemojex.engine.jobs.jobs import Job, NewJob
+from codemojex.engine.jobs.outcome import Outcome
+from codemojex.engine.transport.connector import Connector
+from codemojex.engine.worker.worker import Worker, WorkerOptions
 
 SETTINGS = "a lane per tenant, admission in batches of its own, a handler per job"
 PACKAGE = "codemojex"

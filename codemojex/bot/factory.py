@@ -8,7 +8,7 @@ from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.telegram import TelegramAPIServer
 from aiogram.fsm.storage.base import BaseStorage
 
-from .routers import all_routers
+from codemojex.bot.screens import all_routers
 
 
 def build_bot(token: str, api_url: str = "https://api.telegram.org", timeout_s: float = 15.0) -> Bot:

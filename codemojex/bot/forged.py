@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from aiogram.types import CallbackQuery, Chat, ChatMemberUpdated, InaccessibleMessage, Message, Update, User
 
-from codemojex.play import door
+from codemojex.play.people import input_checks
 
 MAX_UPDATE_ID = 2**53
 
@@ -38,22 +38,22 @@ def fault(update: Update) -> str | None:
 
 def _message(message: Message | InaccessibleMessage) -> None:
     _chat(message.chat)
-    door.message_id(message.message_id)
+    input_checks.message_id(message.message_id)
     if isinstance(message, InaccessibleMessage):
         return
-    door.thread_id(message.message_thread_id, "message_thread_id")
+    input_checks.thread_id(message.message_thread_id, "message_thread_id")
     for user in (message.from_user, message.left_chat_member, *(message.new_chat_members or ())):
         if user is not None:
             _user(user)
     for field in ("migrate_to_chat_id", "migrate_from_chat_id"):
         if (moved := getattr(message, field)) is not None:
-            door.chat_id(moved, field)
+            input_checks.chat_id(moved, field)
 
 
 def _chat(chat: Chat) -> None:
-    door.chat_id(chat.id, "chat.id")
-    door.kind(chat.type)
+    input_checks.chat_id(chat.id, "chat.id")
+    input_checks.kind(chat.type)
 
 
 def _user(user: User) -> None:
-    door.user_id(user.id, "user.id")
+    input_checks.user_id(user.id, "user.id")

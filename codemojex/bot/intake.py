@@ -20,11 +20,10 @@ from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError
 from aiogram.methods import GetUpdates
 
-from codemojex.play.inbox import Incoming
+from codemojex.bot.naming import incoming, set_aside, update_id
+from codemojex.bot.telegram.errors import BadToken, Classified, Fault, classify
+from codemojex.play.inbound.inbox import Incoming
 from codemojex.play.outcomes import OUTAGES, VALKEY, away
-
-from .errors import BadToken, Classified, Fault, classify
-from .naming import incoming, set_aside, update_id
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 from typing import cast
 
-from codemojex.play.inbox import Incoming
+from codemojex.play.inbound.inbox import Incoming
 
 MAX_UPDATE_BYTES = 60_000  # below the bus's limit for a payload; nothing that the game reads is that long
 NOWHERE = "0:0"

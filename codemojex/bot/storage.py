@@ -8,8 +8,8 @@ from typing import Any
 from aiogram.fsm.state import State
 from aiogram.fsm.storage.base import BaseStorage, StateType, StorageKey
 
-from codemojex.play import sessions
 from codemojex.play.context import Play
+from codemojex.play.people import sessions
 
 
 class SessionStorage(BaseStorage):

@@ -17,13 +17,12 @@ from aiogram import Bot, Dispatcher
 from aiogram.types import Update
 from aiogram.types.update import UpdateTypeLookupError
 
+from codemojex.bot import forged
+from codemojex.bot.interaction.answers import answer
+from codemojex.bot.interaction.scene import Desk
+from codemojex.bot.naming import SET_ASIDE
+from codemojex.bot.texts import UnknownText
 from codemojex.play.outcomes import OUTAGES, Complete, Discard, Job, Outcome, Park, Retry, away
-
-from . import forged
-from .answers import answer
-from .naming import SET_ASIDE
-from .scene import Desk
-from .texts import UnknownText
 
 OUTAGE_REST_MS = 1000
 # About the values at hand, and so the same at every try. ValueError covers ids, names and texts that a verb refuses.

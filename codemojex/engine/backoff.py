@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import bounds
+from codemojex.engine import validation
 
 LONGEST_MS = 30 * 24 * 3600 * 1000
 
@@ -20,7 +20,7 @@ class Fixed:
     ms: int = 1000
 
     def __post_init__(self) -> None:
-        bounds.integer("backoff ms", self.ms, 0, LONGEST_MS, " ms (30 days)")
+        validation.integer("backoff ms", self.ms, 0, LONGEST_MS, " ms (30 days)")
 
     @property
     def wire(self) -> str:
@@ -40,9 +40,9 @@ class Exponential:
     jitter: bool = True
 
     def __post_init__(self) -> None:
-        bounds.integer("backoff base_ms", self.base_ms, 0, LONGEST_MS, " ms (30 days)")
-        bounds.integer("backoff cap_ms", self.cap_ms, 0, LONGEST_MS, " ms (30 days)")
-        bounds.flag("backoff jitter", self.jitter)
+        validation.integer("backoff base_ms", self.base_ms, 0, LONGEST_MS, " ms (30 days)")
+        validation.integer("backoff cap_ms", self.cap_ms, 0, LONGEST_MS, " ms (30 days)")
+        validation.flag("backoff jitter", self.jitter)
 
     @property
     def wire(self) -> str:

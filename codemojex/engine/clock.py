@@ -11,7 +11,7 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
-from . import bounds
+from codemojex.engine import validation
 
 
 class Clock(Protocol):
@@ -48,7 +48,7 @@ def clock_or(given: Clock | None) -> Clock:
     if given is None:
         return SystemClock()
     if not callable(getattr(given, "now_ms", None)):
-        raise bounds.kind("clock", given, "an object with now_ms(), such as SystemClock()")
+        raise validation.kind("clock", given, "an object with now_ms(), such as SystemClock()")
     return given
 
 

@@ -12,9 +12,9 @@ import re
 from dataclasses import dataclass
 from typing import NewType
 
-from . import bounds
-from .clock import Clock, clock_or
-from .errors import InvalidId, InvalidValue
+from codemojex.engine import validation
+from codemojex.engine.clock import Clock, clock_or
+from codemojex.engine.errors import InvalidId, InvalidValue
 
 BrandedId = NewType("BrandedId", str)
 
@@ -65,7 +65,7 @@ class Parsed:
 
 def base62(snowflake: int) -> str:
     """Eleven digits, most significant first. Raises InvalidValue outside [0, 2**63)."""
-    bounds.integer("snowflake", snowflake, 0, MAX_SNOWFLAKE)
+    validation.integer("snowflake", snowflake, 0, MAX_SNOWFLAKE)
     digits: list[str] = []
     for _ in range(_WIDTH):
         snowflake, digit = divmod(snowflake, 62)
@@ -128,13 +128,13 @@ def rebrand(value: str, namespace: str) -> BrandedId:
 
 def derive(namespace: str, name: str) -> BrandedId:
     """A fixed id for an outside name (a chat, say): 63 bits of its SHA-256. The same name always gives the same id."""
-    digest = hashlib.sha256(bounds.text("name", name).encode()).digest()
+    digest = hashlib.sha256(validation.text("name", name).encode()).digest()
     return encode(namespace, int.from_bytes(digest[:8], "big") & MAX_SNOWFLAKE)
 
 
 def from_stream_id(namespace: str, stream_id: str) -> BrandedId:
     """The branded id of a stream record: the inverse of `Parsed.stream_id`."""
-    match = _STREAM_ID.fullmatch(bounds.text("stream id", stream_id))
+    match = _STREAM_ID.fullmatch(validation.text("stream id", stream_id))
     if match is None or not int(match[2]) >> _TAIL_BITS == 0 <= int(match[1]) - EPOCH_MS:
         raise InvalidId(stream_id, "stream id", "use <unix ms>-<node and sequence> of an id")
     return encode(namespace, ((int(match[1]) - EPOCH_MS) << _TAIL_BITS) | int(match[2]))
@@ -142,7 +142,7 @@ def from_stream_id(namespace: str, stream_id: str) -> BrandedId:
 
 def min_for(unix_ms: int) -> int:
     """The smallest snowflake of that millisecond: the lower bound of a half-open range scan."""
-    return (bounds.integer("unix_ms", unix_ms, 0, 1 << 48) - EPOCH_MS) << _TAIL_BITS
+    return (validation.integer("unix_ms", unix_ms, 0, 1 << 48) - EPOCH_MS) << _TAIL_BITS
 
 
 def placement(value: str) -> int:
@@ -166,7 +166,7 @@ def node_numbers(numbers: range | str) -> range:
         if found is None:
             raise InvalidValue(f"{numbers!r} is no run of node numbers: write one such as 68, or 300-399")
         numbers = range(int(found[1]), int(found[2] or found[1]) + 1)
-    bounds.one_of("node numbers", numbers, range)
+    validation.one_of("node numbers", numbers, range)
     if numbers.step != 1 or not numbers or numbers[0] < 0 or numbers[-1] >= SCRIPT_NODES.start:
         raise InvalidValue(f"node numbers must be a rising run from 0 to {SCRIPT_NODES.start - 1}, not {numbers}")
     return numbers
@@ -185,7 +185,7 @@ class Minter:
     """
 
     def __init__(self, node: int, clock: Clock | None = None) -> None:
-        self.node = bounds.integer("node", node, 0, MAX_NODE)
+        self.node = validation.integer("node", node, 0, MAX_NODE)
         self._clock = clock_or(clock)
         self._cell = 0
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from . import bounds, ids
-from .errors import CrossSlot, InvalidName
+from codemojex.engine import ids, validation
+from codemojex.engine.errors import CrossSlot, InvalidName
 
 WIRE_VERSION = "echomq:3.0.0"
 VERSION_KEY = "{emq}:version"
@@ -77,7 +77,7 @@ class Keyspace:
 
     def stream(self, name: str) -> str:
         """An event stream."""
-        if not _STREAM.fullmatch(bounds.name("stream", name, _STREAM_RULE)) or name == "cell":
+        if not _STREAM.fullmatch(validation.name("stream", name, _STREAM_RULE)) or name == "cell":
             raise InvalidName("stream", name, _STREAM_RULE)
         return f"{self.prefix}stream:{name}"
 
@@ -107,7 +107,7 @@ class Keyspace:
 
 def of(queue: str) -> Keyspace:
     """The keyspace of `queue`: 1 to 128 of `A-Za-z0-9._-`, and not the reserved `emq`. Raises InvalidName."""
-    return _of(bounds.name("queue", queue, _QUEUE_RULE))
+    return _of(validation.name("queue", queue, _QUEUE_RULE))
 
 
 @lru_cache(maxsize=4096)
@@ -125,21 +125,21 @@ def place_of(key: str) -> tuple[str, str] | None:
 
 def dedup_key(key: str) -> str:
     """`key` itself when it is a legal idempotency key; raises InvalidName otherwise."""
-    if not _DEDUP.fullmatch(bounds.name("dedup key", key, _DEDUP_RULE)):
+    if not _DEDUP.fullmatch(validation.name("dedup key", key, _DEDUP_RULE)):
         raise InvalidName("dedup key", key, _DEDUP_RULE)
     return key
 
 
 def repeat_name(name: str) -> str:
     """`name` itself when a repeated job may be called so; raises InvalidName otherwise."""
-    if not _REPEAT.fullmatch(bounds.name("repeated job", name, _REPEAT_RULE)):
+    if not _REPEAT.fullmatch(validation.name("repeated job", name, _REPEAT_RULE)):
         raise InvalidName("repeated job", name, _REPEAT_RULE)
     return name
 
 
 def group_name(what: str, name: str) -> str:
     """`name` itself when a consumer group, or a reader of one, may be called so; raises InvalidName otherwise."""
-    if not _GROUP.fullmatch(bounds.name(what, name, _GROUP_RULE)):
+    if not _GROUP.fullmatch(validation.name(what, name, _GROUP_RULE)):
         raise InvalidName(what, name, _GROUP_RULE)
     return name
 
@@ -161,7 +161,7 @@ def cache_log(table: str) -> str:
 
 def cache_prefix(table: str) -> str:
     """`ecc:{table}:`: what every key of a near-cache table starts with."""
-    if not _TABLE.fullmatch(bounds.name("cache table", table, _TABLE_RULE)):
+    if not _TABLE.fullmatch(validation.name("cache table", table, _TABLE_RULE)):
         raise InvalidName("cache table", table, _TABLE_RULE)
     return f"ecc:{{{table}}}:"
 

@@ -21,15 +21,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
-from . import bounds
-from .errors import ScriptDefect
+from codemojex.engine import validation
+from codemojex.engine.errors import ScriptDefect
 
 _HEADER = ("Keys", "Args", "Returns", "Refuses")
 _LINE = re.compile(r"^---\s?(.*)$")
 _FIELD = re.compile(r"^(Keys|Args|Returns|Refuses|Include):\s*(.*)$")
 _NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 _EFFECTS_LINE = "--- Effects"
+_FRAGMENTS = "include"
+_EFFECTS = "effect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,8 @@ class EffectBody:
     lua: str
 
     def __post_init__(self) -> None:
-        bounds.text("lua", self.lua)
-        if not _NAME.fullmatch(bounds.text("name", self.name)):
+        validation.text("lua", self.lua)
+        if not _NAME.fullmatch(validation.text("name", self.name)):
             raise ScriptDefect(f"effect name {self.name!r} is not valid: use a-z, 0-9 and _")
 
 
@@ -77,27 +80,26 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """The Lua commands of one package: `<package>/lua/*.lua` and its fragments in `lua/include/`."""
+    """The Lua commands of one package, in `lua/` or in rooms below it; its fragments in `lua/include/`, with rooms too.
+
+    A name is unique in the package, whichever room its file stands in.
+    """
 
     package: str
 
     def script(self, name: str, effects: Sequence[EffectBody] = ()) -> Script:
         """The command `name`, with `effects` spliced in. Raises ScriptDefect for a file that breaks the rules."""
-        bodies = bounds.many("effects", effects, EffectBody)
+        bodies = validation.many("effects", effects, EffectBody)
         return _load(self.package, name, tuple(sorted(bodies, key=lambda e: e.name)))
 
     def names(self) -> list[str]:
         """Every command of the package, sorted."""
-        return sorted(
-            entry.name.removesuffix(".lua")
-            for entry in (files(self.package) / "lua").iterdir()
-            if entry.name.endswith(".lua")
-        )
+        return sorted(_files(self.package, ""))
 
     def fragments(self) -> list[Fragment]:
         """Every fragment of the package, by name; commands' headers refer to them."""
-        names = [entry.name.removesuffix(".lua") for entry in (files(self.package) / "lua" / "include").iterdir()]
-        headers = [(name, _parse(f"include/{name}", _read(self.package, f"include/{name}.lua"))[0]) for name in names]
+        names = _files(self.package, _FRAGMENTS)
+        headers = [(name, _parse(f"include/{name}", _read(self.package, name, _FRAGMENTS))[0]) for name in names]
         return [
             Fragment(name, h["summary"], h["Keys"], h["Args"], h["Returns"], h["Refuses"])
             for name, h in sorted(headers, key=lambda header: header[0])
@@ -105,7 +107,7 @@ class Library:
 
     def body(self, name: str) -> EffectBody:
         """The effect kept in `lua/effect/<name>.lua`, its includes expanded."""
-        text = _read(self.package, f"effect/{name}.lua")
+        text = _read(self.package, name, _EFFECTS)
         fields, body = _parse(f"effect/{name}", text)
         return EffectBody(name, _expand(self.package, fields.get("Include", ""), set()) + body)
 
@@ -115,7 +117,7 @@ ENGINE = Library("codemojex.engine")
 
 @cache
 def _load(package: str, name: str, effects: tuple[EffectBody, ...]) -> Script:
-    text = _read(package, f"{name}.lua")
+    text = _read(package, name, "")
     fields, body = _parse(name, text)
     if effects and _EFFECTS_LINE not in text:
         raise ScriptDefect(f"script {name!r} takes no effects: it has no line {_EFFECTS_LINE!r}")
@@ -136,10 +138,25 @@ def _load(package: str, name: str, effects: tuple[EffectBody, ...]) -> Script:
     )
 
 
-def _read(package: str, path: str) -> str:
-    resource = files(package) / "lua" / path
-    if not resource.is_file():
-        raise ScriptDefect(f"{package} has no Lua file {path!r}")
+def _files(package: str, kind: str) -> dict[str, Traversable]:
+    """The Lua files of one kind ("" for commands) by name, from `lua/` and every room in it."""
+    top = files(package) / "lua" / kind if kind else files(package) / "lua"
+    folders = [top, *(entry for entry in _entries(top) if entry.is_dir() and entry.name not in (_FRAGMENTS, _EFFECTS))]
+    found = [entry for folder in folders for entry in _entries(folder) if entry.name.endswith(".lua")]
+    by_name = {entry.name.removesuffix(".lua"): entry for entry in found}
+    if len(by_name) < len(found):
+        raise ScriptDefect(f"{package} has two Lua files of one name in lua/{kind}: names are unique over all rooms")
+    return by_name
+
+
+def _entries(folder: Traversable) -> list[Traversable]:
+    return sorted(folder.iterdir(), key=lambda entry: entry.name) if folder.is_dir() else []
+
+
+def _read(package: str, name: str, kind: str) -> str:
+    resource = _files(package, kind).get(name)
+    if resource is None:
+        raise ScriptDefect(f"{package} has no Lua file {f'{kind}/{name}'.lstrip('/')}.lua")
     return resource.read_text(encoding="utf-8")
 
 
@@ -181,8 +198,7 @@ def _expand(package: str, include: str, seen: set[str]) -> str:
         if name in seen:
             continue
         seen.add(name)
-        path = f"include/{name}.lua"
-        own = (files(package) / "lua" / path).is_file()
-        fields, body = _parse(f"include/{name}", _read(package if own else ENGINE.package, path))
+        own = name in _files(package, _FRAGMENTS)
+        fields, body = _parse(f"include/{name}", _read(package if own else ENGINE.package, name, _FRAGMENTS))
         out.append(_expand(package, fields.get("Include", ""), seen) + body)
     return "".join(out)

@@ -15,11 +15,15 @@ import uuid
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Protocol
 
-from . import bounds, keyspace, metrics, outbox, registry, schedule
-from .connections import Command
-from .connector import Connector, connector
-from .errors import Unavailable, UnknownOutcome
-from .topology import Transport
+from codemojex.engine import keyspace, validation
+from codemojex.engine.errors import Unavailable, UnknownOutcome
+from codemojex.engine.flows import outbox
+from codemojex.engine.inspection import metrics
+from codemojex.engine.jobs import registry
+from codemojex.engine.maintenance import promotion
+from codemojex.engine.transport.connector import Connector, connector
+from codemojex.engine.transport.node import Command
+from codemojex.engine.transport.topology import Transport
 
 _CHUNK = 500
 _LOOK_S = 0.01
@@ -96,7 +100,7 @@ async def _left(bus: Connector, queue: str, ahead_ms: int) -> str | None:
         return "parents had to be told"
     if counts.paused:
         return None
-    promoted = await schedule.promote(bus, queue)
+    promoted = await promotion.promote(bus, queue)
     if promoted.jobs or (promoted.next_due_ms is not None and promoted.next_due_ms <= ahead_ms):
         return "jobs or lanes are due"
     return None
@@ -112,8 +116,8 @@ class FaultyConnector(Connector):
 
     def __init__(self, bus: Connector, *, seed: int, refuse: float = 0.1, lose: float = 0.1) -> None:
         for name, share in (("refuse", refuse), ("lose", lose)):
-            bounds.number(name, share, 0, 1)
-        bounds.integer("seed", seed, -_MAX_SEED, _MAX_SEED)
+            validation.number(name, share, 0, 1)
+        validation.integer("seed", seed, -_MAX_SEED, _MAX_SEED)
         connector("bus", bus)
         super().__init__(_Faulty(bus._transport, self), bus.opened)
         self.refuse, self.lose = refuse, lose

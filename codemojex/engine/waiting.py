@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from .backoff import Exponential
+from codemojex.engine.backoff import Exponential
 
 _RECONNECT = Exponential(base_ms=100, cap_ms=2_000)
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import regex
 
-from .emoji import clusters, is_picture
+from codemojex.game.emoji import clusters, is_picture
 
 NAME_LIMIT = 32
 FSI, PDI, JOINER = "\u2068", "\u2069", "\u2060"

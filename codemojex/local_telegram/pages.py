@@ -14,8 +14,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from codemojex.local_telegram.errors import ControlError
-from codemojex.local_telegram.membership import person_of
-from codemojex.local_telegram.world import World
+from codemojex.local_telegram.state.membership import person_of
+from codemojex.local_telegram.state.world import World
 
 TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 PING_S = 15.0

@@ -13,19 +13,19 @@ from pathlib import Path
 
 from aiohttp import web
 
-from codemojex.local_telegram.bot_api import BotApi
-from codemojex.local_telegram.clock import TelegramClock
-from codemojex.local_telegram.control import Control
-from codemojex.local_telegram.delivery import push_updates
-from codemojex.local_telegram.demo import furnish
-from codemojex.local_telegram.events import Events
-from codemojex.local_telegram.faults import Faults
-from codemojex.local_telegram.limits import SendLimits
-from codemojex.local_telegram.model import BotAccount, State
+from codemojex.local_telegram.api.bot_api import BotApi
+from codemojex.local_telegram.api.control import Control
+from codemojex.local_telegram.api.delivery import push_updates
 from codemojex.local_telegram.pages import Pages, guard
-from codemojex.local_telegram.storage import Storage
-from codemojex.local_telegram.updates import Updates
-from codemojex.local_telegram.world import World
+from codemojex.local_telegram.state.clock import TelegramClock
+from codemojex.local_telegram.state.demo import furnish
+from codemojex.local_telegram.state.events import Events
+from codemojex.local_telegram.state.faults import Faults
+from codemojex.local_telegram.state.limits import SendLimits
+from codemojex.local_telegram.state.model import BotAccount, State
+from codemojex.local_telegram.state.storage import Storage
+from codemojex.local_telegram.state.updates import Updates
+from codemojex.local_telegram.state.world import World
 
 NEXT_PORTS = 20  # tried one after the other when a port is busy, before any free one is taken
 DEFAULT_TOKEN = "4200000001:local-telegram-token-of-nobody-000"  # opens nothing but this loopback server

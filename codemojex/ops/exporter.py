@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, disable_created_metrics, start_http_server
 
-from codemojex.engine.connector import Connector
 from codemojex.engine.errors import ConnectionFault, EngineError
+from codemojex.engine.transport.connector import Connector
 from codemojex.engine.waiting import wait
 from codemojex.ops.game_metrics import GameMetrics
 from codemojex.ops.metrics import QueueMetrics, WorkerMetrics

@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from codemojex.engine.connector import Connector
-from codemojex.play import backlog
-from codemojex.play.backlog import Backlog
+from codemojex.engine.transport.connector import Connector
+from codemojex.play.archive import backlog
+from codemojex.play.archive.backlog import Backlog
 from codemojex.play.context import Options
 
 _FAMILIES: tuple[tuple[str, str, Callable[[Backlog], float]], ...] = (

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from codemojex.engine.connector import Connector
+from codemojex.engine.transport.connector import Connector
 from codemojex.ops import server
 from codemojex.ops.heartbeat import STALE_S, age_s
-from codemojex.play import backlog
+from codemojex.play.archive import backlog
 from codemojex.play.context import Options
 from codemojex.store.engine import close, open_store
 

@@ -15,12 +15,12 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from codemojex.engine.connector import Connector
-from codemojex.engine.jobs import Job
-from codemojex.engine.metrics import Snapshot, snapshot
-from codemojex.engine.middleware import Work
-from codemojex.engine.outcome import Outcome
-from codemojex.engine.settlement import Settled
+from codemojex.engine.inspection.metrics import Snapshot, snapshot
+from codemojex.engine.jobs.jobs import Job
+from codemojex.engine.jobs.outcome import Outcome
+from codemojex.engine.jobs.settlement import Settled
+from codemojex.engine.transport.connector import Connector
+from codemojex.engine.worker.middleware import Work
 
 _BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 Values = Iterable[tuple[str, float]]  # the second label's value, '' without one

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TextIO
 
-from codemojex.engine import reservations
-from codemojex.engine.connector import Connector
 from codemojex.engine.ids import LEASED_NODES, node_numbers
+from codemojex.engine.nodes import reservations
+from codemojex.engine.transport.connector import Connector
 
 
 async def listing(bus: Connector, leased: range, out: TextIO) -> None:

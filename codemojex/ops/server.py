@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from codemojex.engine import keyspace
-from codemojex.engine.connector import Connector
 from codemojex.engine.errors import ServerError
+from codemojex.engine.transport.connector import Connector
 
 OLDEST = 8  # major version of Valkey
 _SLOTS = 16_384

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from codemojex.engine.connector import Connector
-from codemojex.engine.metrics import Counts, counts
-from codemojex.play import backlog
-from codemojex.play.backlog import Backlog
+from codemojex.engine.inspection.metrics import Counts, counts
+from codemojex.engine.transport.connector import Connector
+from codemojex.play.archive import backlog
+from codemojex.play.archive.backlog import Backlog
 
 _UNCUT = 300  # columns; the table takes what it needs of them
 

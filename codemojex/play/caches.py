@@ -10,14 +10,14 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from codemojex.engine.near_cache import CacheOptions, Loaded, NearCache, struct_codec
-
-from . import games, players, rooms
-from .context import Caches, Play, namespaced
-from .games import Snapshot
-from .players import Player
-from .rooms import Room
-from .sessions import Session
+from codemojex.engine.cache.near_cache import CacheOptions, Loaded, NearCache, struct_codec
+from codemojex.play import games, rooms
+from codemojex.play.context import Caches, Play, namespaced
+from codemojex.play.games import Snapshot
+from codemojex.play.people import players
+from codemojex.play.people.players import Player
+from codemojex.play.people.sessions import Session
+from codemojex.play.rooms import Room
 
 GAME_TTL_S = 300.0
 PLACE_TTL_S = 3_600.0  # the hashes behind live 90 days after their last use, and a load is a use

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from . import keys
-from .commands import LUA
-from .context import Play
-from .games import Snapshot, refresh
-from .players import Player
+from codemojex.play import keys
+from codemojex.play.commands import LUA
+from codemojex.play.context import Play
+from codemojex.play.games import Snapshot, refresh
+from codemojex.play.people.players import Player
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,20 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from codemojex.engine import bounds, keyspace
+from codemojex.engine import keyspace, validation
 from codemojex.engine.clock import Clock
-from codemojex.engine.connector import Connector
 from codemojex.engine.ids import Minter
-from codemojex.play.folds import Folds
+from codemojex.engine.transport.connector import Connector
+from codemojex.play.views.folds import Folds
 from codemojex.store.engine import Store
 
 if TYPE_CHECKING:
-    from codemojex.engine.near_cache import Table
-
-    from .games import Snapshot
-    from .players import Player
-    from .rooms import Room
-    from .sessions import Session
+    from codemojex.engine.cache.near_cache import Table
+    from codemojex.play.games import Snapshot
+    from codemojex.play.people.players import Player
+    from codemojex.play.people.sessions import Session
+    from codemojex.play.rooms import Room
 
 _YEAR_MS = 366 * 86_400_000
 _RANGES = {
@@ -71,12 +70,12 @@ class Options:
     def __post_init__(self) -> None:
         keyspace.of(self.inbox)
         keyspace.of(self.outbound)
-        bounds.text("the queue name", keyspace.of(self.guesses).queue, 1, 32)
-        bounds.choice("lane_by", self.lane_by, "room", "player")
+        validation.text("the queue name", keyspace.of(self.guesses).queue, 1, 32)
+        validation.choice("lane_by", self.lane_by, "room", "player")
         for name, (low, high) in _RANGES.items():
-            bounds.integer(name, getattr(self, name), low, high)
+            validation.integer(name, getattr(self, name), low, high)
         if self.game_duration_s is not None:
-            bounds.integer("game_duration_s", self.game_duration_s, 1, _YEAR_MS // 1000)
+            validation.integer("game_duration_s", self.game_duration_s, 1, _YEAR_MS // 1000)
 
     def share(self, whole: int) -> int:
         """One partition's part of a bound over all of them."""

@@ -18,13 +18,12 @@ from codemojex.game.closing import joining_ms
 from codemojex.game.commitment import NONCE_BYTES, commit
 from codemojex.game.events import VERSION
 from codemojex.game.presets import GameSettings
-
-from . import keys
-from .commands import LUA
-from .context import Play
-from .players import Player
-from .rooms import Room
-from .unlogged import hide
+from codemojex.play import keys
+from codemojex.play.commands import LUA
+from codemojex.play.context import Play
+from codemojex.play.people.players import Player
+from codemojex.play.rooms import Room
+from codemojex.play.unlogged import hide
 
 State = Literal["open", "closing", "closed", "settled"]
 

@@ -16,13 +16,12 @@ import msgspec
 
 from codemojex.engine import ids
 from codemojex.game.events import VERSION
-
-from . import keys
-from .commands import LUA
-from .context import Play
-from .games import Snapshot, refresh
-from .players import Player
-from .unlogged import hide
+from codemojex.play import keys
+from codemojex.play.commands import LUA
+from codemojex.play.context import Play
+from codemojex.play.games import Snapshot, refresh
+from codemojex.play.people.players import Player
+from codemojex.play.unlogged import hide
 
 Reason = Literal[
     "closed", "late", "no_tries", "tried", "tried_waiting", "team_tried", "team_tried_waiting", "cooldown", "gone",

@@ -8,8 +8,7 @@ partition: the id alone tells where everything of a game lies. Nothing here does
 from __future__ import annotations
 
 from codemojex.engine import ids, keyspace
-
-from .context import Options, Play
+from codemojex.play.context import Options, Play
 
 FEED = "feed"
 

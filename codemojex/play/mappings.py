@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from .commands import LUA
-from .context import Play
+from codemojex.play.commands import LUA
+from codemojex.play.context import Play
 
 
 async def bound(play: Play, place: str) -> str | None:

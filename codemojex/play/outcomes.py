@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from codemojex.engine.errors import ConnectionFault, ServerFull
-from codemojex.engine.jobs import Job
-from codemojex.engine.outcome import Complete, Delay, Discard, Outcome, Park, Retry
+from codemojex.engine.jobs.jobs import Job
+from codemojex.engine.jobs.outcome import Complete, Delay, Discard, Outcome, Park, Retry
 from codemojex.store.errors import StoreUnavailable
 
 __all__ = ["OUTAGES", "VALKEY", "Complete", "Delay", "Discard", "Job", "Outcome", "Park", "Retry", "away"]

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from codemojex.engine.clock import utc
 from codemojex.engine.errors import EngineError
 from codemojex.engine.waiting import wait
+from codemojex.play import keys
+from codemojex.play.commands import LUA
+from codemojex.play.context import Play
 from codemojex.store import deployment
 from codemojex.store.deployment import Deployment
 from codemojex.store.errors import NotOurs, StoreUnavailable
-
-from . import keys
-from .commands import LUA
-from .context import Play
 
 BEAT_S = 5.0
 SEEN_EVERY_S = 15  # how often the store is told that the server is in use

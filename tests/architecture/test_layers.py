@@ -7,8 +7,12 @@ from pathlib import PurePath
 
 import pytest
 
-from tests.architecture.layers import ENGINE_LINES, LAYERS, OURS, imported, violations
+from tests.architecture.layers import LAYERS, OURS, ROOMS, ROOT_ROOM, imported, violations
 from tests.architecture.sources import ROOT, sources
+
+CROWD = 14  # files in one package, beyond which a newcomer stops reading the list
+LONGEST = 360  # about 300; beyond it a file has two jobs
+ONE_TABLE = {"codemojex/settings.py"}  # a row per setting
 
 
 def test_every_module_imports_only_what_its_layer_may() -> None:
@@ -42,17 +46,31 @@ def test_every_row_with_a_verb_stands_in_the_documentation() -> None:
 @pytest.mark.parametrize(
     ("path", "text", "sentence"),
     [
-        ("codemojex/engine/jobs.py", "from codemojex.game import emoji", "engine delivers and must not import game"),
-        ("codemojex/engine/jobs.py", "def f():\n    import codemojex.store.tables", "engine/jobs.py:2: layer"),
+        (
+            "codemojex/engine/jobs/jobs.py",
+            "from codemojex.game import emoji",
+            "engine delivers and must not import game",
+        ),
+        (
+            "codemojex/engine/jobs/jobs.py",
+            "def f():\n    import codemojex.store.tables",
+            "engine/jobs/jobs.py:2: layer",
+        ),
         ("codemojex/game/fold.py", "from ..play import games", "game decides and must not import play"),
         ("codemojex/game/fold.py", "import random", "purity: game decides without"),
         ("codemojex/play/games.py", "import redis.asyncio", "library: redis belongs to engine"),
         ("codemojex/bot/intake.py", "from codemojex.engine import ids", "bot talks and must not import engine"),
         ("codemojex/bot/intake.py", "from codemojex import engine", "bot talks and must not import engine"),
-        ("codemojex/engine/keyspace.py", "from . import worker", "order: engine/keyspace.py stands above"),
-        ("codemojex/engine/keyspace.py", "from .worker import Worker", "order: engine/keyspace.py stands above"),
-        ("codemojex/engine/newcomer.py", "from . import ids", "give engine/newcomer.py a place"),
-        ("codemojex/engine/jobs.py", "import requests", "library: requests belongs to nobody"),
+        ("codemojex/engine/keyspace.py", "from codemojex.engine import worker", "so it uses no room"),
+        ("codemojex/engine/cache/table.py", "from codemojex.engine.jobs import jobs", "cache knows no jobs"),
+        (
+            "codemojex/engine/jobs/jobs.py",
+            "from codemojex.engine.lanes.lanes import pause",
+            "jobs must not import lanes",
+        ),
+        ("codemojex/engine/worker/task.py", "import codemojex.engine.protocol.export", "must not import protocol"),
+        ("codemojex/engine/newcomer/x.py", "from codemojex.engine import ids", "give engine/newcomer a row"),
+        ("codemojex/engine/jobs/jobs.py", "import requests", "library: requests belongs to nobody"),
         ("codemojex/common/x.py", "", "unknown layer"),
         ("codemojex/__init__.py", "import redis", "the package itself imports nothing"),
         ("codemojex/app.py", "import codemojex", "name the module inside"),
@@ -73,9 +91,13 @@ def test_the_checker_sees_a_breach(path: str, text: str, sentence: str) -> None:
             "codemojex/play/games.py",
             "from codemojex.engine import ids\nfrom codemojex.store.archive import seal\nimport msgspec",
         ),
-        ("codemojex/engine/worker.py", "from . import ids\nfrom .claims import claim\nimport time"),
-        ("codemojex/engine/__init__.py", "from .worker import Worker"),
-        ("codemojex/app.py", "from codemojex import bot, engine, play\nimport asyncio"),
+        (
+            "codemojex/engine/worker/worker.py",
+            "from codemojex.engine import ids\nfrom codemojex.engine.jobs.claims import claim\nimport time",
+        ),
+        ("codemojex/engine/__init__.py", "from codemojex.engine.worker.worker import Worker"),
+        ("codemojex/engine/nodes/node_lease.py", "from codemojex.engine.transport.connector import Connector"),
+        ("codemojex/app.py", "from codemojex import engine, play\nimport asyncio"),
         ("codemojex/cli.py", "import cyclopts\n\nif __name__ == '__main__':\n    main()"),
     ],
 )
@@ -95,10 +117,26 @@ def test_no_module_is_named_like_a_drawer() -> None:
     assert not found
 
 
-def test_every_engine_module_has_its_place() -> None:
-    placed = set(" ".join(ENGINE_LINES).split())
-    here = {PurePath(path.parts[2]).stem for path, _ in sources(".py", under=f"{OURS}/engine/")} - {"__init__"}
-    assert not here - placed, f"give {', '.join(sorted(here - placed))} a place in ENGINE_LINES"
+def test_rooms_have_no_circle() -> None:
+    for name, room in ROOMS.items():
+        for target in room.may:
+            assert name not in ROOMS[target].may, f"{name} and {target} may import each other"
+
+
+def test_every_room_says_in_one_sentence_what_it_is_for() -> None:
+    for room in sorted(set(ROOMS) - {ROOT_ROOM}):
+        text = (ROOT / OURS / "engine" / room / "__init__.py").read_text(encoding="utf-8")
+        assert (ast.get_docstring(ast.parse(text)) or "").strip(), f"engine/{room}/__init__.py says nothing"
+
+
+def test_no_package_is_a_crowd_and_no_file_has_two_jobs() -> None:
+    packages: dict[PurePath, int] = {}
+    for path, text in sources(".py", ".lua", under=f"{OURS}/"):
+        packages[path.parent] = packages.get(path.parent, 0) + (path.stem != "__init__")
+        long = text.count("\n") > LONGEST and path.as_posix() not in ONE_TABLE
+        assert not long, f"{path} has more than {LONGEST} lines: it has two jobs"
+    crowds = {str(path): number for path, number in packages.items() if number > CROWD}
+    assert not crowds, f"more than {CROWD} files: {crowds}"
 
 
 def _module(path: PurePath) -> str:

@@ -12,8 +12,8 @@ import pytest
 from aiogram import Bot
 
 from codemojex.bot.factory import build_bot
-from codemojex.engine.connector import Connector
-from codemojex.engine.near_cache import NearCache
+from codemojex.engine.cache.near_cache import NearCache
+from codemojex.engine.transport.connector import Connector
 from codemojex.local_telegram import LocalTelegram
 from codemojex.store import engine
 from codemojex.store.migrate import migrate

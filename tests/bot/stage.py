@@ -10,18 +10,20 @@ from functools import partial
 from aiogram import Bot
 
 from codemojex.bot.factory import build_dispatcher
-from codemojex.bot.identity import identify
 from codemojex.bot.intake import Intake, IntakeOptions
-from codemojex.bot.scene import Desk
-from codemojex.bot.sender import Sender
+from codemojex.bot.interaction.scene import Desk
+from codemojex.bot.sending.sender import Sender
 from codemojex.bot.storage import SessionStorage
+from codemojex.bot.telegram.identity import identify
 from codemojex.bot.texts import load_texts
 from codemojex.bot.updates import Updates
-from codemojex.engine import limits
-from codemojex.engine.worker import Worker, WorkerOptions
-from codemojex.play import feed, inbox, scoring
+from codemojex.engine.lanes import limits
+from codemojex.engine.worker.worker import Worker, WorkerOptions
+from codemojex.play import scoring
 from codemojex.play.context import Play
-from codemojex.play.inbox import Incoming
+from codemojex.play.inbound import inbox
+from codemojex.play.inbound.inbox import Incoming
+from codemojex.play.outbound import feed
 from codemojex.play.outcomes import Job, Outcome
 
 QUICK = WorkerOptions(concurrency=8, grace_ms=500, beat_ms=500)

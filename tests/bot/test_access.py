@@ -10,18 +10,20 @@ import pytest
 from aiogram import Bot
 
 from codemojex.bot.factory import build_dispatcher
-from codemojex.bot.identity import identify
-from codemojex.bot.routers import all_routers
-from codemojex.bot.scene import Desk
-from codemojex.bot.sender import Sender
+from codemojex.bot.interaction.scene import Desk
+from codemojex.bot.screens import all_routers
+from codemojex.bot.sending.sender import Sender
 from codemojex.bot.storage import SessionStorage
+from codemojex.bot.telegram.identity import identify
 from codemojex.bot.texts import load_texts
 from codemojex.bot.updates import Updates
-from codemojex.engine import claims
+from codemojex.engine.jobs import claims
 from codemojex.game.presets import settings_for
-from codemojex.play import composers, games, membership, messages, players, rooms, sessions
+from codemojex.play import games, rooms
 from codemojex.play.games import Snapshot
+from codemojex.play.outbound import composers, messages
 from codemojex.play.outcomes import Job, Outcome
+from codemojex.play.people import membership, players, sessions
 from tests.play.table import GameTable
 from tests.support.telegram import Json, People, unmarked
 

@@ -9,17 +9,18 @@ import pytest
 from aiogram import Bot
 from aiogram.types import Chat, Message, User
 
-from codemojex.bot.identity import Me
-from codemojex.bot.routers import guess, start
-from codemojex.bot.scene import Desk
+from codemojex.bot.interaction.scene import Desk
+from codemojex.bot.screens import guess, start
+from codemojex.bot.telegram.identity import Me
 from codemojex.bot.texts import load_texts
-from codemojex.engine import claims
-from codemojex.play import messages, outbound, sessions
+from codemojex.engine.jobs import claims
 from codemojex.play.games import Snapshot
-from codemojex.play.messages import Board, Say
-from codemojex.play.outbound import MAX_BEFORE
+from codemojex.play.outbound import messages, orders
+from codemojex.play.outbound.messages import Board, Say
+from codemojex.play.outbound.orders import MAX_BEFORE
+from codemojex.play.people import sessions
+from codemojex.play.people.sessions import Session
 from codemojex.play.rooms import room_for
-from codemojex.play.sessions import Session
 from tests.play.table import GameTable
 
 NOBODY = Bot("42:nobody-asks-it-anything-in-this-file")
@@ -71,7 +72,7 @@ async def talk(table: GameTable) -> Talk:
 async def test_thirty_wrong_guesses_leave_one_complaint_before_the_board(talk: Talk) -> None:
     for count in range(30):
         await talk.typed("🍎🍋🍇" if count % 2 else "🍎🍋🍇🍓🍌")
-    await outbound.board(talk.table.play, talk.game)
+    await orders.board(talk.table.play, talk.game)
     complaint, board = await talk.waiting()
     assert isinstance(complaint, Say)
     assert isinstance(board, Board)

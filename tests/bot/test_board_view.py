@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from codemojex.bot import board_view, keyboards, result_view
-from codemojex.bot.board_view import TEXT_LIMIT, utf16
-from codemojex.bot.callbacks import Proposal, read_press
+from codemojex.bot.interaction.callbacks import Proposal, read_press
+from codemojex.bot.sending import board_view, keyboards, result_view
+from codemojex.bot.sending.board_view import TEXT_LIMIT, utf16
 from codemojex.bot.texts import load_texts
 from codemojex.game.events import GameExhausted
 from codemojex.game.presets import settings_for

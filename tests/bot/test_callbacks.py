@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codemojex.bot.callbacks import MAX_BYTES, BoardPress, ComposerPress, Press, Proposal, read_press
-from codemojex.bot.deep_links import game_link, read_payload
+from codemojex.bot.interaction.callbacks import MAX_BYTES, BoardPress, ComposerPress, Press, Proposal, read_press
+from codemojex.bot.telegram.deep_links import game_link, read_payload
 from codemojex.engine import ids
 from codemojex.game.presets import PALETTE_LIMIT, PRESETS, TRIES_LIMIT
 from codemojex.game.sets import EMOJI_SETS

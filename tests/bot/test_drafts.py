@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codemojex.bot.drafts import Complaint, Drafted, Ready, kept, pins, press, shown
+from codemojex.bot.interaction.drafts import Complaint, Drafted, Ready, kept, pins, press, shown
 from codemojex.game.presets import settings_for
 
 QUICK = settings_for("quick", "solo")

@@ -9,8 +9,8 @@ from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.exceptions import ClientDecodeError, TelegramNetworkError
 from aiogram.methods import EditMessageText, SendMessage
 
-from codemojex.bot.errors import Classified, Fault, classify
 from codemojex.bot.factory import build_bot
+from codemojex.bot.telegram.errors import Classified, Fault, classify
 
 TOKEN = "123456:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 

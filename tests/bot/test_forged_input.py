@@ -10,10 +10,10 @@ from aiogram import Bot, Dispatcher, Router
 from aiogram.types import Message
 
 from codemojex.bot.factory import build_dispatcher
-from codemojex.bot.filters import ORDERS
-from codemojex.bot.identity import identify
-from codemojex.bot.scene import Desk
+from codemojex.bot.interaction.filters import ORDERS
+from codemojex.bot.interaction.scene import Desk
 from codemojex.bot.storage import SessionStorage
+from codemojex.bot.telegram.identity import identify
 from codemojex.bot.texts import UnknownText, load_texts
 from codemojex.bot.updates import Updates
 from codemojex.engine.errors import InvalidName

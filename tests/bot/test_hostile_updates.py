@@ -15,16 +15,16 @@ import pytest
 from aiogram import Bot
 
 from codemojex.bot.factory import build_bot, build_dispatcher
-from codemojex.bot.identity import identify
 from codemojex.bot.intake import SINGLY_AFTER, Intake, IntakeOptions
+from codemojex.bot.interaction.scene import Desk
 from codemojex.bot.naming import MAX_UPDATE_BYTES, conversation, incoming
-from codemojex.bot.scene import Desk
 from codemojex.bot.storage import SessionStorage
+from codemojex.bot.telegram.identity import identify
 from codemojex.bot.texts import load_texts
 from codemojex.bot.updates import Updates
-from codemojex.engine.worker import Worker, WorkerOptions
-from codemojex.play import inbox
-from codemojex.play.inbox import Incoming
+from codemojex.engine.worker.worker import Worker, WorkerOptions
+from codemojex.play.inbound import inbox
+from codemojex.play.inbound.inbox import Incoming
 from codemojex.play.outcomes import Discard, Job, Outcome, Park, Retry
 from tests.bot.hostile import ODD, TOKEN, Hostile, mutate, serving, text_of
 from tests.play.table import GameTable

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from aiogram import Bot
 
-from codemojex.bot.errors import BadToken
 from codemojex.bot.factory import build_bot
 from codemojex.bot.intake import Intake, IntakeOptions, PollerLease
 from codemojex.bot.naming import MAX_UPDATE_BYTES, conversation, incoming
-from codemojex.engine import claims
-from codemojex.engine.connector import Connector
+from codemojex.bot.telegram.errors import BadToken
+from codemojex.engine.jobs import claims
+from codemojex.engine.transport.connector import Connector
 from codemojex.local_telegram import LocalTelegram
-from codemojex.play import inbox, lease
-from codemojex.play.inbox import Incoming
+from codemojex.play.inbound import inbox, lease
+from codemojex.play.inbound.inbox import Incoming
 from tests.play.table import GameTable
 from tests.support.telegram import People
 

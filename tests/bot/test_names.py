@@ -11,11 +11,11 @@ import pytest
 import regex
 
 import codemojex.bot
-from codemojex.bot import board_view, result_view
+from codemojex.bot.sending import board_view, result_view
 from codemojex.bot.texts import FOREIGN, LONGEST_ARGUMENT, load_texts
 from codemojex.game.names import FSI, NAME_LIMIT, PDI, readable
-from codemojex.local_telegram.html_text import parse_html
-from codemojex.local_telegram.texts import find_entities
+from codemojex.local_telegram.text.html_text import parse_html
+from codemojex.local_telegram.text.texts import find_entities
 from tests.bot.states import Match
 from tests.support.telegram import unmarked
 

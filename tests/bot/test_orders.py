@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codemojex.bot.filters import only_emojis, read_order
-from codemojex.bot.routers.play import Misplaced, Unreadable, read_play
+from codemojex.bot.interaction.filters import only_emojis, read_order
+from codemojex.bot.screens.play import Misplaced, Unreadable, read_play
 from codemojex.game.presets import GameSettings
 
 

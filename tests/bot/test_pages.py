@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codemojex.bot import menu
-from codemojex.bot.errors import Fault
+from codemojex.bot.telegram import menu
+from codemojex.bot.telegram.errors import Fault
 
 DOCS = Path(__file__).parents[2] / "docs"
 

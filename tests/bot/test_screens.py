@@ -10,9 +10,10 @@ import pytest
 from aiogram import Bot
 from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup
 
-from codemojex.bot.callbacks import ComposerPress
-from codemojex.play import games, keys, players, rooms
+from codemojex.bot.interaction.callbacks import ComposerPress
+from codemojex.play import games, keys, rooms
 from codemojex.play.games import Snapshot
+from codemojex.play.people import players
 from tests.bot.stage import whole_way
 from tests.play.table import GameTable
 from tests.support.telegram import Json, People, buttons

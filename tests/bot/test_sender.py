@@ -9,15 +9,17 @@ import pytest
 from aiogram import Bot
 
 from codemojex.bot.factory import build_bot
-from codemojex.bot.identity import identify
-from codemojex.bot.scene import Desk
-from codemojex.bot.sender import Sender
+from codemojex.bot.interaction.scene import Desk
+from codemojex.bot.sending.sender import Sender
+from codemojex.bot.telegram.identity import identify
 from codemojex.bot.texts import load_texts
-from codemojex.engine import claims
+from codemojex.engine.jobs import claims
 from codemojex.local_telegram import LocalTelegram
-from codemojex.play import messages, outbound, players, rooms, silence
-from codemojex.play.messages import Board, Composer, Message, Result, Say, encode
+from codemojex.play import rooms
+from codemojex.play.outbound import messages, orders, silence
+from codemojex.play.outbound.messages import Board, Composer, Message, Result, Say, encode
 from codemojex.play.outcomes import Complete, Delay, Discard, Job, Outcome, Park, Retry
+from codemojex.play.people import players
 from codemojex.play.rooms import Room
 from tests.play.table import GameTable
 from tests.support.telegram import Json, People, buttons
@@ -99,7 +101,7 @@ async def test_a_board_is_one_message_that_is_edited(office: Office) -> None:
     [board] = await office.shown()
     assert "Ada 1:" in board["text"]
     assert len(buttons(board)) == 4
-    assert (await outbound.sent_board(office.table.play, game.id)).message_id == board["message_id"]  # type: ignore[union-attr]
+    assert (await orders.sent_board(office.table.play, game.id)).message_id == board["message_id"]  # type: ignore[union-attr]
 
 
 async def test_a_board_that_did_not_change_is_not_sent(office: Office) -> None:
@@ -279,7 +281,7 @@ async def test_a_silent_chat_gets_the_result_that_it_missed_and_the_board_of_tod
     result = Result(chat_id=office.room.chat_id, game=game.id, room=office.room.id, event="EVT")
     assert await office.send(result) == Complete("silent")
     today = await table.open(request="open-2")
-    await outbound.board(play, today, fresh=True)
+    await orders.board(play, today, fresh=True)
     assert await silence.end(play, office.room.chat_id, None)
     assert not await silence.end(play, office.room.chat_id, None)
     ordered = [messages.decode(job.payload) for job in await office.ordered()]

@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 import codemojex.bot
-from codemojex.bot import menu
+from codemojex.bot.telegram import menu
 from codemojex.bot.texts import Html, Texts, UnknownText, load_texts
 from codemojex.game.events import CLOSE_REASONS
 from codemojex.play.guesses import Refused

@@ -11,16 +11,18 @@ from aiogram.fsm.storage.base import StorageKey
 from aiogram.types import BotCommandScopeAllGroupChats, BotCommandScopeAllPrivateChats, Message
 
 from codemojex.bot.factory import build_dispatcher
-from codemojex.bot.identity import identify
-from codemojex.bot.menu import publish_menu
-from codemojex.bot.scene import Desk
+from codemojex.bot.interaction.scene import Desk
 from codemojex.bot.storage import SessionStorage
+from codemojex.bot.telegram.identity import identify
+from codemojex.bot.telegram.menu import publish_menu
 from codemojex.bot.texts import load_texts
 from codemojex.bot.updates import Updates
-from codemojex.engine import claims
 from codemojex.engine.errors import ServerFull, Unavailable, UnknownOutcome
-from codemojex.play import games, messages, rooms, sessions
+from codemojex.engine.jobs import claims
+from codemojex.play import games, rooms
+from codemojex.play.outbound import messages
 from codemojex.play.outcomes import Complete, Discard, Job, Outcome, Park, Retry
+from codemojex.play.people import sessions
 from tests.play.table import GameTable
 from tests.support.telegram import People
 

@@ -12,17 +12,18 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from codemojex.engine import claims, ids, jobs, keyspace, settlement
-from codemojex.engine.audit import audit
-from codemojex.engine.batches import BatchWorker
-from codemojex.engine.claims import Claimed
-from codemojex.engine.connector import Arg, Connector
+from codemojex.engine import ids, keyspace
 from codemojex.engine.ids import Minter
-from codemojex.engine.jobs import Job, NewJob, Verdict
-from codemojex.engine.outcome import Complete, Outcome
+from codemojex.engine.inspection.audit import audit
+from codemojex.engine.jobs import claims, jobs, settlement
+from codemojex.engine.jobs.claims import Claimed
+from codemojex.engine.jobs.jobs import Job, NewJob, Verdict
+from codemojex.engine.jobs.outcome import Complete, Outcome
+from codemojex.engine.jobs.settlement import Policy, Settlement, SettleVerdict
 from codemojex.engine.scripts import ENGINE
-from codemojex.engine.settlement import Policy, Settlement, SettleVerdict
-from codemojex.engine.worker import Worker
+from codemojex.engine.transport.connector import Arg, Connector
+from codemojex.engine.worker.batch_worker import BatchWorker
+from codemojex.engine.worker.worker import Worker
 
 LEASE = 60_000
 W = TypeVar("W", Worker, BatchWorker)

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from codemojex.engine.connector import Connector
-
-from .bench import Bench
+from codemojex.engine.transport.connector import Connector
+from tests.engine.bench import Bench
 
 
 @pytest.fixture

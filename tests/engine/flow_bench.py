@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from codemojex.engine import claims, flows, settlement
-from codemojex.engine.flows import Added, Flow
-from codemojex.engine.jobs import Job
-from codemojex.engine.outcome import Complete, Discard, GiveBack, Outcome
-
-from .bench import LEASE, Bench
+from codemojex.engine.flows import flows
+from codemojex.engine.flows.flows import Added, Flow
+from codemojex.engine.jobs import claims, settlement
+from codemojex.engine.jobs.jobs import Job
+from codemojex.engine.jobs.outcome import Complete, Discard, GiveBack, Outcome
+from tests.engine.bench import LEASE, Bench
 
 
 def node(

@@ -13,16 +13,15 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from codemojex.engine import jobs
-from codemojex.engine.audit import audit
-from codemojex.engine.connector import Connector
-from codemojex.engine.effects import Effect, EffectBody
 from codemojex.engine.errors import ServerFull, Unavailable, UnknownOutcome
-from codemojex.engine.jobs import Enqueued, Job, NewJob, Scheduled, Verdict
-from codemojex.engine.outcome import Complete
-from codemojex.engine.worker import Worker, WorkerOptions
-
-from .bench import Bench, lane
+from codemojex.engine.inspection.audit import audit
+from codemojex.engine.jobs import jobs
+from codemojex.engine.jobs.effects import Effect, EffectBody
+from codemojex.engine.jobs.jobs import Enqueued, Job, NewJob, Scheduled, Verdict
+from codemojex.engine.jobs.outcome import Complete
+from codemojex.engine.transport.connector import Connector
+from codemojex.engine.worker.worker import Worker, WorkerOptions
+from tests.engine.bench import Bench, lane
 
 RAN = EffectBody("ran", "return redis.call('HINCRBY', KEYS[1], ARGV[1], 1)")
 LEASE_MS = 3_000

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from codemojex.engine import ids
-from codemojex.engine.connector import Connector
 from codemojex.engine.ids import Minter
+from codemojex.engine.transport.connector import Connector
 from tests.architecture.sources import ROOT
 from tests.support.pages import blocks, run
 from tests.support.valkey import ValkeyServer

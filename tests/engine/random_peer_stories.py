@@ -6,9 +6,9 @@ import secrets
 
 import pytest
 
-from .bench import Bench
-from .peer.telling import tell
-from .random_stories import SEED, SOAK, SOAK_PART
+from tests.engine.bench import Bench
+from tests.engine.peer.telling import tell
+from tests.engine.random_stories import SEED, SOAK, SOAK_PART
 
 
 @pytest.mark.timeout(0)

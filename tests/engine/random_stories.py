@@ -7,8 +7,8 @@ import secrets
 
 import pytest
 
-from .model.telling import tell
-from .test_model import PARTS, STEPS
+from tests.engine.model.telling import tell
+from tests.engine.model.test_model import PARTS, STEPS
 
 SOAK = int(os.environ.get("CODEMOJEX_MODEL_RUNS", "100"))
 SEED = os.environ.get("CODEMOJEX_MODEL_SEED")

@@ -15,32 +15,36 @@ from typing import Any, cast
 
 import pytest
 
-from codemojex.engine import addresses, events, ids, jobs, keyspace, near_cache, repeat, settlement, streams
+from codemojex.engine import ids, keyspace
 from codemojex.engine.backoff import Exponential, Fixed
-from codemojex.engine.batches import BatchOptions, BatchWorker
-from codemojex.engine.cache_types import CacheOptions
-from codemojex.engine.connector import Connector
-from codemojex.engine.effects import Effect, EffectBody
+from codemojex.engine.cache import near_cache
+from codemojex.engine.cache.near_cache import NearCache
+from codemojex.engine.cache.options import CacheOptions
 from codemojex.engine.errors import EngineError, InvalidInput, InvalidValue
-from codemojex.engine.flows import Flow
-from codemojex.engine.groups import GroupOptions, GroupReader
+from codemojex.engine.flows.flows import Flow
 from codemojex.engine.ids import Minter
-from codemojex.engine.jobs import Dedup, Enqueued, NewJob
-from codemojex.engine.locks import LockPlane
-from codemojex.engine.near_cache import NearCache
-from codemojex.engine.nodes import NodeLease
-from codemojex.engine.outcome import Complete, Delay, Park, Retry
-from codemojex.engine.pump import Pump
-from codemojex.engine.recurrence import All, Cron, Every, Skip
-from codemojex.engine.repeat import Repeat
-from codemojex.engine.retention import MaxLen, MinId
-from codemojex.engine.retention_driver import DeadLetters, MaxAge, RetentionDriver, RetentionPolicy
-from codemojex.engine.settlement import Policy, Settlement
+from codemojex.engine.jobs import jobs, pubsub, settlement
+from codemojex.engine.jobs.effects import Effect, EffectBody
+from codemojex.engine.jobs.jobs import Dedup, Enqueued, NewJob
+from codemojex.engine.jobs.outcome import Complete, Delay, Park, Retry
+from codemojex.engine.jobs.removal_marks import LockPlane
+from codemojex.engine.jobs.settlement import Policy, Settlement
+from codemojex.engine.maintenance.pump import Pump
+from codemojex.engine.maintenance.retention_loop import DeadLetters, MaxAge, RetentionDriver, RetentionPolicy
+from codemojex.engine.nodes.node_lease import NodeLease
+from codemojex.engine.repeats import repeats
+from codemojex.engine.repeats.recurrence import All, Cron, Every, Skip
+from codemojex.engine.repeats.repeats import Repeat
+from codemojex.engine.streams import streams
+from codemojex.engine.streams.consumer import GroupOptions, GroupReader
+from codemojex.engine.streams.retention import MaxLen, MinId
 from codemojex.engine.testing import FaultyConnector
-from codemojex.engine.worker import Worker, WorkerOptions
-
-from .bench import Bench, lane
-from .verbs import LANE, RECORD, UNKNOWN, VERBS, Stage
+from codemojex.engine.transport import url
+from codemojex.engine.transport.connector import Connector
+from codemojex.engine.worker.batch_worker import BatchOptions, BatchWorker
+from codemojex.engine.worker.worker import Worker, WorkerOptions
+from tests.engine.bench import Bench, lane
+from tests.engine.verbs import LANE, RECORD, UNKNOWN, VERBS, Stage
 
 
 async def answering(given: object) -> None:
@@ -103,7 +107,7 @@ MADE = (
     DeadLetters, Policy, GroupOptions, WorkerOptions, BatchOptions, CacheOptions, Minter, Pump, LockPlane, NodeLease,
     RetentionDriver, GroupReader, Worker, BatchWorker, NearCache, EffectBody, Effect, FaultyConnector,
     ids.encode, ids.parse, ids.derive, ids.from_stream_id, ids.min_for, ids.rebrand,
-    ids.require, keyspace.of, keyspace.cache_prefix, keyspace.dedup_key, keyspace.repeat_name, addresses.place,
+    ids.require, keyspace.of, keyspace.cache_prefix, keyspace.dedup_key, keyspace.repeat_name, url.place,
 )  # fmt: skip
 
 
@@ -159,7 +163,7 @@ def test_whatever_is_made_refuses_values_of_another_kind() -> None:
 
 
 def test_whatever_is_made_with_a_bus_takes_a_connector_only() -> None:
-    made = [each for each in (*MADE, events.subscribe) if "bus" in inspect.signature(each).parameters]
+    made = [each for each in (*MADE, pubsub.subscribe) if "bus" in inspect.signature(each).parameters]
     assert {Worker, BatchWorker, Pump, NodeLease, RetentionDriver, GroupReader, NearCache, LockPlane} <= {*made}
     for each in made:
         needed = inspect.signature(each).parameters.values()
@@ -320,8 +324,8 @@ async def test_a_bound_of_a_read_is_a_stream_id(bench: Bench, start: str) -> Non
         *(partial(Effect, "note", keys=keys) for keys in NO_KEYS),
         *(partial(Effect, "note", args=args) for args in NO_ARGS),
         lambda: RetentionDriver(BUS, [None]),  # type: ignore[arg-type,list-item]
-        lambda: addresses.place("valkey://user:secret@host:notaport"),
-        lambda: addresses.place("valkey://host:99999"),
+        lambda: url.place("valkey://user:secret@host:notaport"),
+        lambda: url.place("valkey://host:99999"),
     ],
 )
 def test_what_no_verb_can_mean_is_refused_when_it_is_made(make: Callable[[], object]) -> None:
@@ -339,11 +343,11 @@ async def test_a_version_of_the_near_cache_is_a_whole_number(bench: Bench) -> No
 
 
 async def test_a_foreign_record_of_a_repeat_is_a_clear_fault(bench: Bench) -> None:
-    await repeat.register(bench.bus, bench.queue, Repeat("r", Every(5), b""), first_in_ms=600_000)
+    await repeats.register(bench.bus, bench.queue, Repeat("r", Every(5), b""), first_in_ms=600_000)
     for every in ("1000.5", "x", "-1"):
         await bench.raw("HSET", "repeat:r", "every_ms", every)
         with pytest.raises(InvalidValue, match="cannot be read"):
-            await repeat.get(bench.bus, bench.queue, "r")
+            await repeats.get(bench.bus, bench.queue, "r")
 
 
 def test_an_error_shows_a_value_that_has_no_text() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from codemojex.engine.connector import Connector
 from codemojex.engine.errors import ScriptDefect
 from codemojex.engine.scripts import ENGINE, EffectBody, Library
+from codemojex.engine.transport.connector import Connector
 
 HEADER = "--- {name}: does a thing\n--- Keys: k\n--- Args: none\n--- Returns: 1\n--- Refuses: nothing\n"
 

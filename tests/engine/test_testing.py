@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from codemojex.engine import claims, jobs, lanes, registry, schedule
-from codemojex.engine.batches import BatchOptions, BatchWorker
 from codemojex.engine.errors import InvalidValue, Unavailable, UnknownOutcome
-from codemojex.engine.jobs import Duplicate, Enqueued, Job
-from codemojex.engine.outcome import Complete, Delay, Outcome, Retry
+from codemojex.engine.jobs import claims, jobs, registry
+from codemojex.engine.jobs.jobs import Duplicate, Enqueued, Job
+from codemojex.engine.jobs.outcome import Complete, Delay, Outcome, Retry
+from codemojex.engine.lanes import lanes
+from codemojex.engine.maintenance import promotion
 from codemojex.engine.testing import FaultyConnector, fresh_queue, purge, run_until_idle
-from codemojex.engine.worker import Worker, WorkerOptions
-
-from .bench import Bench, lane
+from codemojex.engine.worker.batch_worker import BatchOptions, BatchWorker
+from codemojex.engine.worker.worker import Worker, WorkerOptions
+from tests.engine.bench import Bench, lane
 
 
 async def keys_of(bench: Bench, queue: str) -> dict[str, str]:
@@ -63,7 +64,7 @@ async def test_a_worker_runs_until_nothing_is_left_to_do_now(bench: Bench) -> No
     await run_until_idle(bench.bus, bench.queue, Worker(bench.bus, bench.queue, handle))
     assert len(seen) == 7
     assert len(set(seen)) == 4
-    assert (await schedule.promote(bench.bus, bench.queue)).next_due_ms is not None
+    assert (await promotion.promote(bench.bus, bench.queue)).next_due_ms is not None
     assert await lanes.depth(bench.bus, bench.queue, lane(3)) == 1
     await bench.sound()
 

@@ -14,38 +14,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import codemojex.engine
-from codemojex.engine import (
-    admin,
-    audit,
-    cancel,
-    claims,
-    events,
-    flows,
-    groups,
-    jobs,
-    lanes,
-    limits,
-    locks,
-    metrics,
-    outbox,
-    recovery,
-    registry,
-    repeat,
-    retention,
-    rows,
-    schedule,
-    settlement,
-    streams,
-)
+from codemojex.engine.flows import flows, outbox
 from codemojex.engine.ids import Minter
-from codemojex.engine.jobs import Dedup, NewJob
-from codemojex.engine.outcome import Complete, Delay, Discard
-from codemojex.engine.recurrence import Every
-from codemojex.engine.repeat import Repeat
-from codemojex.engine.retention import MaxLen, MinId
-from codemojex.engine.settlement import Settlement
-
-from .bench import Bench, lane
+from codemojex.engine.inspection import admin, audit, metrics
+from codemojex.engine.jobs import cancel, claims, jobs, progress, pubsub, registry, removal_marks, settlement
+from codemojex.engine.jobs.jobs import Dedup, NewJob
+from codemojex.engine.jobs.outcome import Complete, Delay, Discard
+from codemojex.engine.jobs.settlement import Settlement
+from codemojex.engine.lanes import lanes, limits
+from codemojex.engine.maintenance import promotion, recovery
+from codemojex.engine.repeats import repeats
+from codemojex.engine.repeats.recurrence import Every
+from codemojex.engine.repeats.repeats import Repeat
+from codemojex.engine.streams import consumer, retention, streams
+from codemojex.engine.streams.retention import MaxLen, MinId
+from tests.engine.bench import Bench, lane
 
 HUGE = 10**30
 UNKNOWN = "JOB00000000001"  # a valid id that no job has
@@ -93,7 +76,7 @@ class Stage:
         await bench.put(bench.job(dedup=Dedup("key", 600_000), lane=lane(2)))
         await limits.set_rate(bench.bus, bench.queue, 1000, 600_000)
         await lanes.limit(bench.bus, bench.queue, LANE, 5)
-        await repeat.register(bench.bus, bench.queue, Repeat("tick", Every(600_000), b"t"), first_in_ms=600_000)
+        await repeats.register(bench.bus, bench.queue, Repeat("tick", Every(600_000), b"t"), first_in_ms=600_000)
         await streams.append(bench.bus, bench.queue, "s", {"a": "b"}, Minter(1))
         return cls(bench, flat, in_lane, active, scheduled.id, dead_id)
 
@@ -138,15 +121,15 @@ _CALLS: dict[Any, Callable[[Any, str], Awaitable[object]]] = {
     claims.claim: lambda b, q: claims.claim(b, q, 1),
     claims.claim_batch: lambda b, q: claims.claim_batch(b, q, 1, 1),
     claims.claim_many: lambda b, q: claims.claim_many(b, q, 1, 1),
-    events.publish: lambda b, q: events.publish(b, q, "done", UNKNOWN),
-    events.publish_many: lambda b, q: events.publish_many(b, q, []),
+    pubsub.publish: lambda b, q: pubsub.publish(b, q, "done", UNKNOWN),
+    pubsub.publish_many: lambda b, q: pubsub.publish_many(b, q, []),
     flows.add: lambda b, q: flows.add(b, q, flows.Flow(_job())),
     flows.add_bulk: lambda b, q: flows.add_bulk(b, q, []),
     flows.children_values: lambda b, q: flows.children_values(b, q, UNKNOWN),
     flows.dependencies: lambda b, q: flows.dependencies(b, q, UNKNOWN),
     flows.failures: lambda b, q: flows.failures(b, q, UNKNOWN),
     flows.ignored_failures: lambda b, q: flows.ignored_failures(b, q, UNKNOWN),
-    groups.read_quarantine: lambda b, q: groups.read_quarantine(b, q, "s"),
+    consumer.read_quarantine: lambda b, q: consumer.read_quarantine(b, q, "s"),
     jobs.admit: lambda b, q: jobs.admit(b, q, _job()),
     jobs.admit_many: lambda b, q: jobs.admit_many(b, q, []),
     jobs.attempt_many: lambda b, q: jobs.attempt_many(b, q, []),
@@ -178,9 +161,9 @@ _CALLS: dict[Any, Callable[[Any, str], Awaitable[object]]] = {
     limits.set_default_lane_limit: lambda b, q: limits.set_default_lane_limit(b, q, 1),
     limits.set_lane_rate: lambda b, q: limits.set_lane_rate(b, q, 1),
     limits.set_rate: lambda b, q: limits.set_rate(b, q, 1, 1),
-    locks.refresh: lambda b, q: locks.refresh(b, q, [(UNKNOWN, "1")], 1),
-    locks.track: lambda b, q: locks.track(b, q, [(UNKNOWN, "1")], 1),
-    locks.untrack: lambda b, q: locks.untrack(b, q, [(UNKNOWN, "1")]),
+    removal_marks.refresh: lambda b, q: removal_marks.refresh(b, q, [(UNKNOWN, "1")], 1),
+    removal_marks.track: lambda b, q: removal_marks.track(b, q, [(UNKNOWN, "1")], 1),
+    removal_marks.untrack: lambda b, q: removal_marks.untrack(b, q, [(UNKNOWN, "1")]),
     metrics.counts: metrics.counts,
     metrics.get_counts: lambda b, q: metrics.get_counts(b, q, []),
     metrics.snapshot: metrics.snapshot,
@@ -188,22 +171,22 @@ _CALLS: dict[Any, Callable[[Any, str], Awaitable[object]]] = {
     recovery.recover: recovery.recover,
     registry.note: registry.note,
     registry.forget: registry.forget,
-    repeat.advance: lambda b, q: repeat.advance(b, q, "r"),
-    repeat.cancel: lambda b, q: repeat.cancel(b, q, "r"),
-    repeat.due: repeat.due,
-    repeat.fire_due: repeat.fire_due,
-    repeat.get: lambda b, q: repeat.get(b, q, "r"),
-    repeat.names: repeat.names,
-    repeat.register: lambda b, q: repeat.register(b, q, Repeat("r", Every(1), b"")),
-    repeat.update: lambda b, q: repeat.update(b, q, Repeat("r", Every(1), b"")),
+    repeats.advance: lambda b, q: repeats.advance(b, q, "r"),
+    repeats.cancel: lambda b, q: repeats.cancel(b, q, "r"),
+    repeats.due: repeats.due,
+    repeats.fire_due: repeats.fire_due,
+    repeats.get: lambda b, q: repeats.get(b, q, "r"),
+    repeats.names: repeats.names,
+    repeats.register: lambda b, q: repeats.register(b, q, Repeat("r", Every(1), b"")),
+    repeats.update: lambda b, q: repeats.update(b, q, Repeat("r", Every(1), b"")),
     retention.clear_archived: lambda b, q: retention.clear_archived(b, q, "s"),
     retention.get_archived: lambda b, q: retention.get_archived(b, q, "s"),
     retention.set_archived: lambda b, q: retention.set_archived(b, q, "s", RECORD),
     retention.trim: lambda b, q: retention.trim(b, q, "s", MaxLen(1)),
-    rows.add_log: lambda b, q: rows.add_log(b, q, UNKNOWN, "line"),
-    rows.get_logs: lambda b, q: rows.get_logs(b, q, UNKNOWN),
-    rows.update_progress: lambda b, q: rows.update_progress(b, q, UNKNOWN, "half"),
-    schedule.promote: schedule.promote,
+    progress.add_log: lambda b, q: progress.add_log(b, q, UNKNOWN, "line"),
+    progress.get_logs: lambda b, q: progress.get_logs(b, q, UNKNOWN),
+    progress.update_progress: lambda b, q: progress.update_progress(b, q, UNKNOWN, "half"),
+    promotion.promote: promotion.promote,
     settlement.complete: lambda b, q: settlement.complete(b, q, UNKNOWN, "1"),
     settlement.delay: lambda b, q: settlement.delay(b, q, UNKNOWN, "1", 1),
     settlement.extend: lambda b, q: settlement.extend(b, q, UNKNOWN, "1", 1),
@@ -239,13 +222,13 @@ BY_ID: dict[str, Callable[[Bench, str], Awaitable[object]]] = {
     "retry": lambda b, i: settlement.retry(b.bus, b.queue, i, "1", "no"),
     "delay": lambda b, i: settlement.delay(b.bus, b.queue, i, "1", 5),
     "extend": lambda b, i: settlement.extend(b.bus, b.queue, i, "1", 5),
-    "progress": lambda b, i: rows.update_progress(b.bus, b.queue, i, "half"),
-    "add_log": lambda b, i: rows.add_log(b.bus, b.queue, i, "line"),
-    "get_logs": lambda b, i: rows.get_logs(b.bus, b.queue, i),
-    "track": lambda b, i: locks.track(b.bus, b.queue, [(i, "1")], 5),
-    "untrack": lambda b, i: locks.untrack(b.bus, b.queue, [(i, "1")]),
-    "refresh": lambda b, i: locks.refresh(b.bus, b.queue, [(i, "1")], 5),
-    "publish": lambda b, i: events.publish(b.bus, b.queue, "done", i),
+    "progress": lambda b, i: progress.update_progress(b.bus, b.queue, i, "half"),
+    "add_log": lambda b, i: progress.add_log(b.bus, b.queue, i, "line"),
+    "get_logs": lambda b, i: progress.get_logs(b.bus, b.queue, i),
+    "track": lambda b, i: removal_marks.track(b.bus, b.queue, [(i, "1")], 5),
+    "untrack": lambda b, i: removal_marks.untrack(b.bus, b.queue, [(i, "1")]),
+    "refresh": lambda b, i: removal_marks.refresh(b.bus, b.queue, [(i, "1")], 5),
+    "publish": lambda b, i: pubsub.publish(b.bus, b.queue, "done", i),
     "children_values": lambda b, i: flows.children_values(b.bus, b.queue, i),
     "dependencies": lambda b, i: flows.dependencies(b.bus, b.queue, i),
 }
@@ -262,7 +245,7 @@ BY_LANE: dict[str, Callable[[Bench, str], Awaitable[object]]] = {
     "explain": lambda b, g: lanes.explain(b.bus, b.queue, g),
     "set_lane_rate": lambda b, g: limits.set_lane_rate(b.bus, b.queue, 1, lane=g),
     "recover": lambda b, g: recovery.recover(b.bus, b.queue, lane=g),
-    "repeat": lambda b, g: repeat.register(b.bus, b.queue, Repeat("r", Every(1), b"", lane=g)),
+    "repeat": lambda b, g: repeats.register(b.bus, b.queue, Repeat("r", Every(1), b"", lane=g)),
 }
 BY_STREAM: dict[str, Callable[[Bench, str], Awaitable[object]]] = {
     "append": lambda b, s: streams.append(b.bus, b.queue, s, {}, Minter(1)),
@@ -270,7 +253,7 @@ BY_STREAM: dict[str, Callable[[Bench, str], Awaitable[object]]] = {
     "trim": lambda b, s: retention.trim(b.bus, b.queue, s, MaxLen(0)),
     "set_archived": lambda b, s: retention.set_archived(b.bus, b.queue, s, RECORD),
     "get_archived": lambda b, s: retention.get_archived(b.bus, b.queue, s),
-    "read_quarantine": lambda b, s: groups.read_quarantine(b.bus, b.queue, s),
+    "read_quarantine": lambda b, s: consumer.read_quarantine(b.bus, b.queue, s),
 }
 
 # A number's verb, and the numbers that it refuses.
@@ -309,7 +292,7 @@ NUMBERS: dict[str, tuple[Callable[[Bench, Any], Awaitable[object]], tuple[float,
     "concurrency": (lambda b, n: limits.set_concurrency(b.bus, b.queue, n), (-1, 0, HUGE)),
     "default limit": (lambda b, n: limits.set_default_lane_limit(b.bus, b.queue, n), (-1, 0, HUGE)),
     "rate question": (lambda b, n: limits.get_rate_limit_ttl(b.bus, b.queue, n), (-1, HUGE)),
-    "promote": (lambda b, n: schedule.promote(b.bus, b.queue, n), (-1, 0, 501, HUGE)),
+    "promote": (lambda b, n: promotion.promote(b.bus, b.queue, n), (-1, 0, 501, HUGE)),
     "recover": (lambda b, n: recovery.recover(b.bus, b.queue, limit=n), (-1, 0, 501, HUGE)),
     "max_stalled": (lambda b, n: recovery.recover(b.bus, b.queue, max_stalled=n), (-1, 0, HUGE)),
     "deliver": (lambda b, n: outbox.deliver(b.bus, b.queue, n), (-1, 0, 501, HUGE)),
@@ -322,15 +305,15 @@ NUMBERS: dict[str, tuple[Callable[[Bench, Any], Awaitable[object]], tuple[float,
     "snapshot": (lambda b, n: metrics.snapshot(b.bus, b.queue, top=n), (-1, 1001, HUGE)),
     "read count": (lambda b, n: streams.read(b.bus, b.queue, "s", count=n), (-1, 0, 10_001, HUGE)),
     "read since": (lambda b, n: streams.read_since(b.bus, b.queue, "s", n), (-1, HUGE)),
-    "quarantine": (lambda b, n: groups.read_quarantine(b.bus, b.queue, "s", n), (-1, 0, HUGE)),
+    "quarantine": (lambda b, n: consumer.read_quarantine(b.bus, b.queue, "s", n), (-1, 0, HUGE)),
     "maxlen": (lambda b, n: retention.trim(b.bus, b.queue, "s", MaxLen(n)), (-1, HUGE)),
     "minid": (lambda b, n: retention.trim(b.bus, b.queue, "s", MinId(n)), (-1, HUGE)),
-    "log keep": (lambda b, n: rows.add_log(b.bus, b.queue, UNKNOWN, "x", keep=n), (-1, HUGE)),
-    "log range": (lambda b, n: rows.get_logs(b.bus, b.queue, UNKNOWN, n), (HUGE,)),
-    "mark": (lambda b, n: locks.track(b.bus, b.queue, [(UNKNOWN, "1")], n), (-1, 0, HUGE)),
-    "mark lease": (lambda b, n: locks.refresh(b.bus, b.queue, [(UNKNOWN, "1")], n), (-1, 0, HUGE)),
-    "due": (lambda b, n: repeat.due(b.bus, b.queue, n), (-1, 0, 501, HUGE)),
-    "repeat names": (lambda b, n: repeat.names(b.bus, b.queue, n), (-1, 0, HUGE)),
+    "log keep": (lambda b, n: progress.add_log(b.bus, b.queue, UNKNOWN, "x", keep=n), (-1, HUGE)),
+    "log range": (lambda b, n: progress.get_logs(b.bus, b.queue, UNKNOWN, n), (HUGE,)),
+    "mark": (lambda b, n: removal_marks.track(b.bus, b.queue, [(UNKNOWN, "1")], n), (-1, 0, HUGE)),
+    "mark lease": (lambda b, n: removal_marks.refresh(b.bus, b.queue, [(UNKNOWN, "1")], n), (-1, 0, HUGE)),
+    "due": (lambda b, n: repeats.due(b.bus, b.queue, n), (-1, 0, 501, HUGE)),
+    "repeat names": (lambda b, n: repeats.names(b.bus, b.queue, n), (-1, 0, HUGE)),
     "outcome delay": (
         lambda b, n: settlement.settle_many(
             b.bus, b.queue, [Settlement(UNKNOWN, "1", Complete()), Settlement(UNKNOWN, "1", Delay(n))]
@@ -346,10 +329,10 @@ def public_verbs() -> set[str]:
     `testing` is left out: it is made of the other verbs, and has tests of its own.
     """
     found: set[str] = set()
-    for entry in pkgutil.iter_modules(codemojex.engine.__path__):
-        if entry.name == "testing":
+    for entry in pkgutil.walk_packages(codemojex.engine.__path__, "codemojex.engine."):
+        if entry.name.endswith(".testing") or ".protocol" in entry.name:
             continue
-        module = importlib.import_module(f"codemojex.engine.{entry.name}")
+        module = importlib.import_module(entry.name)
         for name, function in vars(module).items():
             ours = inspect.iscoroutinefunction(function) and function.__module__ == module.__name__
             if (
@@ -357,5 +340,5 @@ def public_verbs() -> set[str]:
                 and not name.startswith("_")
                 and list(inspect.signature(function).parameters)[:2] == ["bus", "queue"]
             ):
-                found.add(f"{entry.name}.{name}")
+                found.add(f"{entry.name.rpartition('.')[2]}.{name}")
     return found

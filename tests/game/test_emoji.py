@@ -6,17 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codemojex.game.emoji import (
-    Chat,
-    Guess,
-    Repeated,
-    Unknown,
-    WrongLength,
-    canonical,
-    clusters,
-    parse_guess,
-    token_of,
-)
+from codemojex.game.emoji import Chat, Guess, Repeated, Unknown, WrongLength, canonical, clusters, parse_guess, token_of
 from codemojex.game.sets import EMOJI_SETS
 
 FRUIT = EMOJI_SETS["fruit"].tokens[:12]

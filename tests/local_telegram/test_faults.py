@@ -12,7 +12,7 @@ from aiogram.exceptions import (
 )
 
 from codemojex.local_telegram.errors import ApiError
-from codemojex.local_telegram.limits import SendLimits
+from codemojex.local_telegram.state.limits import SendLimits
 from tests.local_telegram.conftest import drain
 from tests.support.telegram import ControlRefused, People
 

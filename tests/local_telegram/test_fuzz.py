@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from codemojex.local_telegram import LocalTelegram
-from codemojex.local_telegram.bot_api import SIMULATED
-from codemojex.local_telegram.control import Control
+from codemojex.local_telegram.api.bot_api import SIMULATED
+from codemojex.local_telegram.api.control import Control
 from tests.local_telegram.conftest import bot_for, drain
 from tests.local_telegram.nonsense import Nonsense
 from tests.support.telegram import People

@@ -9,7 +9,7 @@ from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup
 
 from codemojex.local_telegram import LocalTelegram
 from codemojex.local_telegram.server import NEXT_PORTS
-from codemojex.local_telegram.storage import SAVE_DELAY_S
+from codemojex.local_telegram.state.storage import SAVE_DELAY_S
 from tests.local_telegram.conftest import bot_for, drain
 from tests.support.telegram import People
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from codemojex.engine.conformance.runner import Scenario, play
-from codemojex.engine.conformance.table import SCENARIOS
-from codemojex.engine.connector import Connector
 from codemojex.engine.errors import EngineError
 from codemojex.engine.ids import Minter
+from codemojex.engine.protocol.conformance.runner import Scenario, play
+from codemojex.engine.protocol.conformance.table import SCENARIOS
 from codemojex.engine.scripts import ENGINE
+from codemojex.engine.transport.connector import Connector
 from tests.mutants.mutations import Mutant
 from tests.mutants.override import original, override, paths, sources
 from tests.mutants.probes import Lines, Trail, probed, statements

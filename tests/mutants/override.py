@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.resources import files
 
 from codemojex.engine import scripts
 from codemojex.engine.scripts import ENGINE
 
 
 def original(path: str) -> str:
-    """The text of `path` (below engine/lua)."""
-    return (files(ENGINE.package) / "lua" / path).read_text(encoding="utf-8")
+    """The text of `path`: the name with its ending, behind `include/` for a fragment, without its room."""
+    kind, _, name = path.removesuffix(".lua").rpartition("/")
+    return scripts._files(ENGINE.package, kind)[name].read_text(encoding="utf-8")
 
 
 def paths() -> list[str]:
     """Every Lua file of the engine, commands first."""
-    folder = files(ENGINE.package) / "lua" / "include"
-    included = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".lua"))
-    return [f"{name}.lua" for name in ENGINE.names()] + [f"include/{name}" for name in included]
+    included = [f"include/{fragment.name}.lua" for fragment in ENGINE.fragments()]
+    return [f"{name}.lua" for name in ENGINE.names()] + included
 
 
 def sources() -> dict[str, str]:
@@ -29,11 +28,12 @@ def sources() -> dict[str, str]:
 
 @contextmanager
 def override(texts: Mapping[str, str]) -> Iterator[None]:
-    """Within the block the engine runs these texts in the place of the files named (below engine/lua)."""
+    """Within the block the engine runs these texts in the place of the files named (as `paths` names them)."""
     read = scripts._read
 
-    def changed(package: str, wanted: str) -> str:
-        return texts[wanted] if package == ENGINE.package and wanted in texts else read(package, wanted)
+    def changed(package: str, name: str, kind: str) -> str:
+        path = f"{kind}/{name}.lua".lstrip("/")
+        return texts[path] if package == ENGINE.package and path in texts else read(package, name, kind)
 
     scripts._read = changed
     scripts._load.cache_clear()

@@ -77,7 +77,7 @@ def learn_tests(place: Path) -> dict[str, tuple[float, Lines]]:
     kept = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
     digests = {
         str(file.relative_to(ROOT)): hashlib.sha256(file.read_bytes()).hexdigest() + lua
-        for file in (ROOT / STORIES, *sorted((ROOT / "tests/engine").glob("test_*.py")))
+        for file in (ROOT / STORIES, *sorted((ROOT / "tests/engine").rglob("test_*.py")))
         if file.stem not in _NO_TESTS_OF_BEHAVIOUR
     }
     changed = [name for name, digest in digests.items() if name not in kept or kept[name]["digest"] != digest]

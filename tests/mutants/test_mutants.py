@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from codemojex.engine.conformance.runner import Scenario
-from codemojex.engine.conformance.table import SCENARIOS
+from codemojex.engine.protocol.conformance.runner import Scenario
+from codemojex.engine.protocol.conformance.table import SCENARIOS
 from codemojex.engine.scripts import ENGINE
 from tests.mutants import hunt
 from tests.mutants.__main__ import accepted, every, report
@@ -56,7 +56,7 @@ async def test_a_dropped_line_that_no_scenario_needs_is_left_to_the_tests(hunter
 
 
 async def test_what_no_scenario_runs_is_killed_by_the_test_that_runs_it(hunter: Callable[..., Hunter]) -> None:
-    test = "tests/engine/test_rows.py::test_progress_of_a_missing_job_is_typed_absent_and_makes_nothing"
+    test = "tests/engine/jobs/test_progress.py::test_progress_of_a_missing_job_is_typed_absent_and_makes_nothing"
     mutant = dropped("progress.lua", "'EXISTS'")
     hunting = hunter([], {test: Seen(0.1, {(mutant.path, mutant.line)})})
     assert await hunting.scenarios_against(mutant) == Fate("waits")

@@ -9,12 +9,12 @@ import socket
 import aiohttp
 import pytest
 
-from codemojex.engine import flows
-from codemojex.engine.connector import Connector
-from codemojex.engine.flows import Flow
+from codemojex.engine.flows import flows
+from codemojex.engine.flows.flows import Flow
 from codemojex.engine.ids import Minter
-from codemojex.engine.jobs import NewJob
+from codemojex.engine.jobs.jobs import NewJob
 from codemojex.engine.testing import FaultyConnector
+from codemojex.engine.transport.connector import Connector
 from codemojex.ops.exporter import Exporter
 from tests.architecture.sources import ROOT
 from tests.support.waiting import until

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from codemojex.engine import claims, ids, jobs, limits
-from codemojex.engine.connector import Connector
+from codemojex.engine import ids
 from codemojex.engine.errors import EngineError
 from codemojex.engine.ids import Minter
-from codemojex.engine.jobs import Job, NewJob
-from codemojex.engine.outcome import Outcome
-from codemojex.engine.settlement import Gone, Settled
+from codemojex.engine.jobs import claims, jobs
+from codemojex.engine.jobs.jobs import Job, NewJob
+from codemojex.engine.jobs.outcome import Outcome
+from codemojex.engine.jobs.settlement import Gone, Settled
+from codemojex.engine.lanes import limits
+from codemojex.engine.transport.connector import Connector
 from codemojex.ops.metrics import FAMILIES, QueueMetrics, WorkerMetrics, exposition
 
 PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"

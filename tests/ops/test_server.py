@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from codemojex.engine.connector import Connector
 from codemojex.engine.errors import ServerError
+from codemojex.engine.transport.connector import Connector
 from codemojex.ops.health import checks_for, examine
 from codemojex.ops.server import Looked, look
 from tests.support.topologies import Cluster, PortServer

@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from codemojex.engine import ids, jobs
-from codemojex.engine.claims import claim_many
-from codemojex.engine.connector import Connector
+from codemojex.engine import ids
 from codemojex.engine.ids import Minter
-from codemojex.engine.jobs import NewJob
-from codemojex.engine.metrics import Counts
+from codemojex.engine.inspection.metrics import Counts
+from codemojex.engine.jobs import jobs
+from codemojex.engine.jobs.claims import claim_many
+from codemojex.engine.jobs.jobs import NewJob
+from codemojex.engine.transport.connector import Connector
 from codemojex.ops.status import QueueStatus, read, show
-from codemojex.play.backlog import Backlog
+from codemojex.play.archive.backlog import Backlog
 
 QUIET = Counts(
     pending=0,

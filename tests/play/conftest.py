@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from codemojex.engine.connector import Connector
-from codemojex.engine.near_cache import NearCache
+from codemojex.engine.cache.near_cache import NearCache
+from codemojex.engine.transport.connector import Connector
 from codemojex.store import engine
 from codemojex.store.migrate import migrate
 from tests.play.table import GameTable

@@ -9,24 +9,26 @@ from typing import Any
 
 import msgspec
 
-from codemojex.engine import claims, settlement
+from codemojex.engine.cache.near_cache import NearCache
 from codemojex.engine.clock import SystemClock
-from codemojex.engine.connector import Connector
 from codemojex.engine.ids import Minter
-from codemojex.engine.jobs import Job
-from codemojex.engine.near_cache import NearCache
-from codemojex.engine.outcome import Retry
-from codemojex.engine.settlement import Settlement, SettleVerdict
+from codemojex.engine.jobs import claims, settlement
+from codemojex.engine.jobs.jobs import Job
+from codemojex.engine.jobs.outcome import Retry
+from codemojex.engine.jobs.settlement import Settlement, SettleVerdict
+from codemojex.engine.transport.connector import Connector
 from codemojex.game.events import Event
 from codemojex.game.fold import GameState
 from codemojex.game.presets import GameSettings, settings_for
-from codemojex.play import games, guesses, keys, players, rooms, scoring, views
+from codemojex.play import games, guesses, keys, rooms, scoring
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Options, Play
 from codemojex.play.games import Opened, Snapshot
 from codemojex.play.guesses import Accepted
-from codemojex.play.players import Player
+from codemojex.play.people import players
+from codemojex.play.people.players import Player
 from codemojex.play.rooms import Room
+from codemojex.play.views import views
 from codemojex.store.engine import Store
 from codemojex.store.records import StreamRecord
 

@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
-from codemojex.engine import ids, streams
+from codemojex.engine import ids
+from codemojex.engine.streams import streams
 from codemojex.game.fold import fold
 from codemojex.game.presets import settings_for
-from codemojex.play import archiver, games, keys, views
-from codemojex.play.archiver import Archiver
-from codemojex.play.folds import Folds
+from codemojex.play import games, keys
+from codemojex.play.archive import archiver
+from codemojex.play.archive.archiver import Archiver
 from codemojex.play.games import Snapshot
+from codemojex.play.views import views
+from codemojex.play.views.folds import Folds
 from codemojex.store import engine
 from codemojex.store.history import read_game, read_records
 from tests.play.table import GameTable

@@ -13,9 +13,10 @@ from prometheus_client import CollectorRegistry
 from codemojex.game.presets import settings_for
 from codemojex.ops.game_metrics import GameMetrics
 from codemojex.ops.health import checks_for, examine
-from codemojex.play import archiver, backlog, games, guesses, keys
-from codemojex.play.archiver import Archiver
-from codemojex.play.backlog import Backlog, Watch
+from codemojex.play import games, guesses, keys
+from codemojex.play.archive import archiver, backlog
+from codemojex.play.archive.archiver import Archiver
+from codemojex.play.archive.backlog import Backlog, Watch
 from codemojex.play.closing import end
 from codemojex.play.games import Full, Opened, Snapshot
 from codemojex.store import engine
@@ -189,7 +190,7 @@ async def test_game_that_is_gone_is_told_and_counted_no_more(
 async def test_old_backlog_is_told_once_then_once_a_minute_and_when_it_ends(
     table: GameTable, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "codemojex.play.backlog")
+    caplog.set_level(logging.INFO, "codemojex.play.archive.backlog")
     clock = Time()
     watch = Watch(table.play, monotonic=clock)
     game = await played(table)

@@ -10,8 +10,10 @@ from sqlalchemy import CheckConstraint, String, Text
 
 from codemojex.engine.errors import InvalidValue
 from codemojex.game.presets import settings_for
-from codemojex.play import archiver, door, games, guesses, players, rooms
+from codemojex.play import games, guesses, rooms
+from codemojex.play.archive import archiver
 from codemojex.play.context import Options
+from codemojex.play.people import input_checks, players
 from codemojex.store.history import read_game
 from codemojex.store.tables import Tables
 from tests.play.table import GameTable
@@ -44,10 +46,10 @@ async def test_a_game_of_people_with_the_strangest_names_is_archived(table: Game
     """The ends of every range, and texts that no column holds, pass the door and the store."""
     play = table.play
     strange = "\0\ud83d" + "n" * 5_000
-    room = await rooms.room_for(play, -door.MAX_ID, door.MAX_ID, "k" * door.MAX_KIND, strange)
-    first = await players.player_for(play, door.MAX_ID, strange, "x" * 5_000)
-    second = await players.player_for(play, 1, "", "x" * door.MAX_LANG)
-    assert (len(first.name), first.lang) == (door.MAX_NAME, "")
+    room = await rooms.room_for(play, -input_checks.MAX_ID, input_checks.MAX_ID, "k" * input_checks.MAX_KIND, strange)
+    first = await players.player_for(play, input_checks.MAX_ID, strange, "x" * 5_000)
+    second = await players.player_for(play, 1, "", "x" * input_checks.MAX_LANG)
+    assert (len(first.name), first.lang) == (input_checks.MAX_NAME, "")
     table.room = room
     opened = await games.open_game(play, room, first, settings_for("quick", "race"), "r")
     assert isinstance(opened, games.Opened)
@@ -58,13 +60,13 @@ async def test_a_game_of_people_with_the_strangest_names_is_archived(table: Game
     assert await archiver.archive(play, opened.game.id) == "archived"
     kept = await read_game(play.store, opened.game.id)
     assert kept is not None
-    assert {player.user_id for player in kept.players} == {1, door.MAX_ID}
+    assert {player.user_id for player in kept.players} == {1, input_checks.MAX_ID}
 
 
 def test_the_one_reader_of_ids_takes_only_games_within_range() -> None:
-    assert door.game_id("GAM" + "0" * 11) == "GAM" + "0" * 11
+    assert input_checks.game_id("GAM" + "0" * 11) == "GAM" + "0" * 11
     for text in (None, "", "GAM", "GAMzzzzzzzzzzz", "ROM" + "0" * 11, "GAM" + "٠" * 11, "GAM" + "0" * 12, "\ud83d"):
-        assert door.game_id(text) is None
+        assert input_checks.game_id(text) is None
 
 
 def refuses(check: Callable[[Any], object], *values: object) -> Callable[[], None]:
@@ -101,15 +103,15 @@ SEALED = ours("made by store.archive of the stream's records")
 
 # Every constraint and every limited column of the store → what checks it at the door, or why nothing has to.
 DOORS: dict[str, Callable[[], None]] = {
-    "players.user_id": refuses(door.user_id, *ABSURD),
-    "players ck user_id": refuses(door.user_id, *ABSURD),
-    "players.name": fits(door.name, door.MAX_NAME),
-    "players.lang": fits(door.language, door.MAX_LANG),
-    "rooms.chat_id": refuses(door.chat_id, 0, 2**63, -(2**63)),
-    "rooms.thread_id": refuses(door.thread_id, *ABSURD),
-    "rooms ck thread_id": refuses(door.thread_id, *ABSURD),
-    "rooms.kind": refuses(door.kind, "", "k" * 17),
-    "rooms.title": fits(door.name, door.MAX_NAME),
+    "players.user_id": refuses(input_checks.user_id, *ABSURD),
+    "players ck user_id": refuses(input_checks.user_id, *ABSURD),
+    "players.name": fits(input_checks.name, input_checks.MAX_NAME),
+    "players.lang": fits(input_checks.language, input_checks.MAX_LANG),
+    "rooms.chat_id": refuses(input_checks.chat_id, 0, 2**63, -(2**63)),
+    "rooms.thread_id": refuses(input_checks.thread_id, *ABSURD),
+    "rooms ck thread_id": refuses(input_checks.thread_id, *ABSURD),
+    "rooms.kind": refuses(input_checks.kind, "", "k" * 17),
+    "rooms.title": fits(input_checks.name, input_checks.MAX_NAME),
     "games.preset": refuses(settings_for, "x", "x" * 17),
     "games.mode": refuses(lambda value: settings_for("quick", value), "x"),
     "games ck mode": refuses(lambda value: settings_for("quick", value), "x"),

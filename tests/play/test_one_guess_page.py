@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from codemojex.game.presets import settings_for
-from codemojex.play import archiver
+from codemojex.play.archive import archiver
 from tests.play.table import GameTable
 from tests.play.test_secrecy import text
 

@@ -7,15 +7,17 @@ import time
 
 import pytest
 
-from codemojex.engine import claims, settlement, streams
-from codemojex.engine.outcome import Complete
-from codemojex.engine.retention_driver import RetentionDriver
-from codemojex.engine.settlement import Settlement
-from codemojex.play import closing, composers, feed, keys, messages, outbound, rooms, sent
-from codemojex.play.archiver import Archiver
-from codemojex.play.composers import Composing
-from codemojex.play.messages import Board, Composer, Edit, Message, Result, Say
-from codemojex.play.outbound import Sent
+from codemojex.engine.jobs import claims, settlement
+from codemojex.engine.jobs.outcome import Complete
+from codemojex.engine.jobs.settlement import Settlement
+from codemojex.engine.maintenance.retention_loop import RetentionDriver
+from codemojex.engine.streams import streams
+from codemojex.play import closing, keys, rooms
+from codemojex.play.archive.archiver import Archiver
+from codemojex.play.outbound import composers, feed, messages, orders, sent
+from codemojex.play.outbound.composers import Composing
+from codemojex.play.outbound.messages import Board, Composer, Edit, Message, Result, Say
+from codemojex.play.outbound.orders import Sent
 from tests.play.table import LEASE_MS, GameTable
 
 
@@ -30,51 +32,51 @@ async def read_feed(table: GameTable) -> None:
 
 
 async def test_text_is_said_once_per_key(table: GameTable) -> None:
-    assert await outbound.say(table.play, 7, None, "<b>Hi</b>", key="u1-1")
-    assert not await outbound.say(table.play, 7, None, "<b>Hi</b>", key="u1-1")
-    assert await outbound.say(table.play, 7, 3, "Hi", key="u1-2", reply_to=5, markup={"inline_keyboard": []})
+    assert await orders.say(table.play, 7, None, "<b>Hi</b>", key="u1-1")
+    assert not await orders.say(table.play, 7, None, "<b>Hi</b>", key="u1-1")
+    assert await orders.say(table.play, 7, 3, "Hi", key="u1-2", reply_to=5, markup={"inline_keyboard": []})
     assert await outbox(table) == [
         Say(chat_id=7, text="<b>Hi</b>", key="u1-1"),
         Say(chat_id=7, thread_id=3, text="Hi", key="u1-2", reply_to=5, markup={"inline_keyboard": []}),
     ]
-    assert not await outbound.say(table.play, 7, None, "<b>Hi</b>", key="u1-1")
+    assert not await orders.say(table.play, 7, None, "<b>Hi</b>", key="u1-1")
 
 
 async def test_text_with_a_window_is_said_again_behind_it(table: GameTable) -> None:
     end = time.monotonic() + 10
-    assert await outbound.say(table.play, 7, None, "Hi", key="k", window_ms=50)
-    while not await outbound.say(table.play, 7, None, "Hi", key="k", window_ms=50):
+    assert await orders.say(table.play, 7, None, "Hi", key="k", window_ms=50)
+    while not await orders.say(table.play, 7, None, "Hi", key="k", window_ms=50):
         assert time.monotonic() < end
         await asyncio.sleep(0.02)
 
 
 async def test_everything_for_a_chat_shares_its_lane(table: GameTable) -> None:
-    await outbound.say(table.play, 7, None, "a", key="a")
-    await outbound.say(table.play, 8, None, "b", key="b")
+    await orders.say(table.play, 7, None, "a", key="a")
+    await orders.say(table.play, 8, None, "b", key="b")
     jobs = (await claims.claim_many(table.play.bus, table.play.options.outbound, 10, LEASE_MS)).jobs
-    assert {job.lane for job in jobs} == {outbound.lane(7), outbound.lane(8)}
+    assert {job.lane for job in jobs} == {orders.lane(7), orders.lane(8)}
 
 
 async def test_waiting_boards_of_a_game_are_one(table: GameTable) -> None:
     game = await table.open()
-    assert await outbound.board(table.play, game)
-    assert not await outbound.board(table.play, game)
-    assert await outbound.board(table.play, game, fresh=True)
+    assert await orders.board(table.play, game)
+    assert not await orders.board(table.play, game)
+    assert await orders.board(table.play, game, fresh=True)
     chat = table.room.chat_id
     assert await outbox(table) == [
         Board(chat_id=chat, game=game.id, room=game.room),
         Board(chat_id=chat, game=game.id, room=game.room, fresh=True),
     ]
-    assert await outbound.board(table.play, game), "a claimed board makes room for the next state"
+    assert await orders.board(table.play, game), "a claimed board makes room for the next state"
 
 
 async def test_composer_and_edit_are_ordered(table: GameTable) -> None:
     game = await table.open()
     ada = table.people["Ada"]
-    assert await outbound.composer(table.play, ada.id, game.id, 7, None)
-    assert not await outbound.composer(table.play, ada.id, game.id, 7, None)
-    assert await outbound.composer(table.play, ada.id, game.id, 7, None, fresh=True)
-    assert await outbound.edit(table.play, 7, 9, "new", key="u3-1")
+    assert await orders.composer(table.play, ada.id, game.id, 7, None)
+    assert not await orders.composer(table.play, ada.id, game.id, 7, None)
+    assert await orders.composer(table.play, ada.id, game.id, 7, None, fresh=True)
+    assert await orders.edit(table.play, 7, 9, "new", key="u3-1")
     assert await outbox(table) == [
         Composer(chat_id=7, player=ada.id, game=game.id),
         Composer(chat_id=7, player=ada.id, game=game.id, fresh=True),
@@ -108,7 +110,7 @@ async def test_accepted_guess_alone_orders_nothing(table: GameTable) -> None:
 async def test_orders_follow_the_room_to_its_new_chat(table: GameTable) -> None:
     game = await table.open()
     await rooms.migrate(table.play, table.room.chat_id, -100_999)
-    await outbound.board(table.play, game)
+    await orders.board(table.play, game)
     [board] = await outbox(table)
     assert board.chat_id == -100_999
 
@@ -152,26 +154,26 @@ async def test_feed_is_trimmed_behind_its_slowest_group_only(table: GameTable, m
 
 async def test_board_message_is_noted_and_an_older_one_does_not_replace_it(table: GameTable) -> None:
     game = await table.open()
-    assert await outbound.sent_board(table.play, game.id) is None
+    assert await orders.sent_board(table.play, game.id) is None
     newer, older = Sent(7, 20, "d2", 2), Sent(7, 10, "d1", 1)
-    assert await outbound.board_was_sent(table.play, game.id, newer)
-    assert not await outbound.board_was_sent(table.play, game.id, older)
-    assert await outbound.sent_board(table.play, game.id) == newer
-    assert not await outbound.forget_board(table.play, game.id, 10)
-    assert await outbound.forget_board(table.play, game.id, 20)
-    assert await outbound.sent_board(table.play, game.id) is None
+    assert await orders.board_was_sent(table.play, game.id, newer)
+    assert not await orders.board_was_sent(table.play, game.id, older)
+    assert await orders.sent_board(table.play, game.id) == newer
+    assert not await orders.forget_board(table.play, game.id, 10)
+    assert await orders.forget_board(table.play, game.id, 20)
+    assert await orders.sent_board(table.play, game.id) is None
 
 
 async def test_board_message_is_noted_together_with_the_acknowledgement(table: GameTable) -> None:
     game = await table.open()
-    await outbound.board(table.play, game)
+    await orders.board(table.play, game)
     queue = table.play.options.outbound
     [job] = (await claims.claim_many(table.play.bus, queue, 1, LEASE_MS)).jobs
     note = Sent(7, 20, "d", 1)
-    outcome = Complete(effect=outbound.board_sent_effect(table.play, game.id, note))
+    outcome = Complete(effect=orders.board_sent_effect(table.play, game.id, note))
     items = [Settlement(job.id, job.token, outcome)]
     await settlement.settle_many(table.play.bus, queue, items, effects=sent.effects())
-    assert await outbound.sent_board(table.play, game.id) == note
+    assert await orders.sent_board(table.play, game.id) == note
 
 
 async def test_noted_composers_of_a_game_follow_and_no_more_than_may(

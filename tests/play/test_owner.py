@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from codemojex.engine.clock import ManualClock
-from codemojex.engine.connector import Connector
 from codemojex.engine.errors import EngineError
 from codemojex.engine.ids import Minter
+from codemojex.engine.transport.connector import Connector
 from codemojex.play import keys
 from codemojex.play.context import Options, Play, namespaced
 from codemojex.play.owner import SEEN_S, Claim, Ownership, assert_owner

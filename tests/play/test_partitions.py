@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from codemojex.engine.near_cache import NearCache
+from codemojex.engine.cache.near_cache import NearCache
 from codemojex.game.presets import settings_for
-from codemojex.play import archiver, feed, keys, rooms
+from codemojex.play import keys, rooms
+from codemojex.play.archive import archiver
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Caches
+from codemojex.play.outbound import feed
 from codemojex.store.history import read_game
 from tests.play.table import GameTable
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from codemojex.game.presets import settings_for
-from codemojex.play import archiver, keys, players, rooms
+from codemojex.play import keys, rooms
+from codemojex.play.archive import archiver
+from codemojex.play.people import players
 from tests.play.table import GameTable
 
 

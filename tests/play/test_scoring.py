@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from codemojex.engine import settlement
-from codemojex.engine.jobs import NewJob, admit
-from codemojex.engine.settlement import Settled, Settlement, Stale
+from codemojex.engine.jobs import settlement
+from codemojex.engine.jobs.jobs import NewJob, admit
+from codemojex.engine.jobs.settlement import Settled, Settlement, Stale
 from codemojex.game.events import GameClosed, GameCracked, GuessRefused
 from codemojex.game.presets import settings_for
 from codemojex.play import keys, scoring
@@ -116,7 +116,7 @@ async def test_lost_lease_is_scored_once_by_whoever_claims_next(table: GameTable
     await table.guess(game, "Ada", await table.wrong(game))
     [late] = await table.claim()
     await table.play.bus.execute("ZADD", f"emq:{{{table.queue}}}:active", 1, late.id)
-    from codemojex.engine import recovery
+    from codemojex.engine.maintenance import recovery
 
     await recovery.recover(table.play.bus, table.queue)
     await table.work()
@@ -153,7 +153,7 @@ async def test_foreign_payload_is_discarded_and_spoils_no_other(table: GameTable
 
 @pytest.mark.parametrize("ceiling", [1, 2])
 async def test_game_under_a_lane_ceiling_reaches_its_settlement(table: GameTable, ceiling: int) -> None:
-    from codemojex.engine import lanes
+    from codemojex.engine.lanes import lanes
 
     await lanes.limit(table.play.bus, table.queue, table.room.id, ceiling)
     game = await table.open()

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from codemojex.engine import streams
+from codemojex.engine.streams import streams
 from codemojex.game.presets import settings_for
-from codemojex.play import feed, games, keys
+from codemojex.play import games, keys
 from codemojex.play.closing import end
+from codemojex.play.outbound import feed
 from tests.play.table import GameTable
 
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from codemojex.engine import ids
-from codemojex.engine.near_cache import NearCache
-from codemojex.play import sessions
+from codemojex.engine.cache.near_cache import NearCache
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Caches
-from codemojex.play.sessions import Session
+from codemojex.play.people import sessions
+from codemojex.play.people.sessions import Session
 from tests.play.table import GameTable
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from codemojex.engine.connector import Connector
-from codemojex.engine.near_cache import NearCache
+from codemojex.engine.cache.near_cache import NearCache
+from codemojex.engine.transport.connector import Connector
 from codemojex.game.presets import settings_for
-from codemojex.play import archiver, keys
+from codemojex.play import keys
+from codemojex.play.archive import archiver
 from codemojex.play.unlogged import hide
 from codemojex.store import engine
 from tests.play.table import GameTable

@@ -9,14 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from codemojex.engine.worker import Worker, WorkerOptions
+from codemojex.engine.worker.worker import Worker, WorkerOptions
 from codemojex.game.fold import fold
 from codemojex.game.presets import settings_for
-from codemojex.play import players, scoring
-from codemojex.play.folds import Folds
+from codemojex.play import scoring
 from codemojex.play.games import Snapshot
 from codemojex.play.guesses import Accepted, Refused, submit
-from codemojex.play.players import Player
+from codemojex.play.people import players
+from codemojex.play.people.players import Player
+from codemojex.play.views.folds import Folds
 from tests.play.table import GameTable
 
 PEOPLE = 40

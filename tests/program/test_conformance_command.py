@@ -12,8 +12,8 @@ from tests.architecture.sources import ROOT
 
 _OWN = """
 import os
-from codemojex.engine.conformance import table
-from codemojex.engine.conformance.runner import Scenario
+from codemojex.engine.protocol.conformance import table
+from codemojex.engine.protocol.conformance.runner import Scenario
 async def own(stage):
     "A scenario of this test."
     {body}

@@ -12,16 +12,18 @@ from unittest.mock import Mock
 import pytest
 
 from codemojex import app, deferred_aiogram, logs
-from codemojex.engine import ids, jobs, keyspace, limits
+from codemojex.engine import ids, keyspace
 from codemojex.engine.clock import SystemClock
-from codemojex.engine.connector import Connector
 from codemojex.engine.errors import VersionFence
 from codemojex.engine.ids import Minter
-from codemojex.engine.jobs import NewJob
-from codemojex.keeping import MARK, Keeper, on_reconnect
-from codemojex.play import inbox
+from codemojex.engine.jobs import jobs
+from codemojex.engine.jobs.jobs import NewJob
+from codemojex.engine.lanes import limits
+from codemojex.engine.transport.connector import Connector
 from codemojex.play.context import Play
-from codemojex.roles import Watch
+from codemojex.play.inbound import inbox
+from codemojex.roles.internal import Watch
+from codemojex.roles.limits_keeper import MARK, Keeper, on_reconnect
 from codemojex.settings import Settings, load_settings
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import until
@@ -207,11 +209,11 @@ def test_an_operator_sees_what_stands_and_takes_the_settings_again(
 @pytest.mark.parametrize("role", ["updates", "send"])
 async def test_the_order_of_conversations_and_chats_is_brought_by_the_claim(role: str, bus: Connector) -> None:
     deferred_aiogram.load()
-    from codemojex import talking
+    from codemojex.roles import telegram
 
     store: Any = None
     play = Play(bus, Minter(1), SystemClock(), store)
-    part: Any = talking.part_of(role, settings(), Mock(), Mock(play=play), Mock(), watch=Watch())
+    part: Any = telegram.part_of(role, settings(), Mock(), Mock(play=play), Mock(), watch=Watch())
     queue = inbox.QUEUE if role == "updates" else play.options.outbound
     room = ids.derive("CNV", "one")
     made = [NewJob(play.mint.mint("JOB"), b"?", lane=room) for _ in range(3)]

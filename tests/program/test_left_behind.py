@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import asyncio, sys, time
-from codemojex.process import carry_out
+from codemojex.run_command import carry_out
 from codemojex.settings import Settings
 
 async def deaf():

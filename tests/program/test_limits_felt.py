@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from codemojex.engine import jobs
-from codemojex.engine.connector import Connector
 from codemojex.engine.ids import Minter
-from codemojex.engine.jobs import Job, NewJob
-from codemojex.engine.worker import Worker
-from codemojex.keeping import Keeper
-from codemojex.roles import options_of, worker_options
+from codemojex.engine.jobs import jobs
+from codemojex.engine.jobs.jobs import Job, NewJob
+from codemojex.engine.transport.connector import Connector
+from codemojex.engine.worker.worker import Worker
+from codemojex.roles.internal import options_of, worker_options
+from codemojex.roles.limits_keeper import Keeper
 from codemojex.settings import Settings
 from tests.engine.bench import running
 from tests.support.valkey import ValkeyServer

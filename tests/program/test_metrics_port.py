@@ -12,9 +12,10 @@ import pytest
 from pydantic import SecretStr
 
 from codemojex import app
-from codemojex.engine import jobs, keyspace
-from codemojex.engine.connector import Connector
+from codemojex.engine import keyspace
 from codemojex.engine.ids import Minter
+from codemojex.engine.jobs import jobs
+from codemojex.engine.transport.connector import Connector
 from codemojex.ops import exporter
 from codemojex.ops.exporter import Exporter
 from codemojex.settings import Settings

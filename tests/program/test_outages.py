@@ -16,12 +16,12 @@ import structlog
 
 from codemojex import logs
 from codemojex.engine.clock import SystemClock
-from codemojex.engine.connector import Connector
-from codemojex.engine.nodes import NodeLease
-from codemojex.keeping import Keeper
+from codemojex.engine.nodes.node_lease import NodeLease
+from codemojex.engine.transport.connector import Connector
 from codemojex.outages import EVERY_S, QUIET_S, Outages
 from codemojex.play.context import Play
-from codemojex.roles import Part, Watch, observe, options_of, parts_of
+from codemojex.roles.internal import Part, Watch, observe, options_of, parts_of
+from codemojex.roles.limits_keeper import Keeper
 from codemojex.settings import load_settings
 from codemojex.store.engine import close, open_store
 from codemojex.store.migrate import migrate

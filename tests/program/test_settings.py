@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from codemojex.engine.cache.near_cache import NearCache
 from codemojex.engine.clock import SystemClock
-from codemojex.engine.connector import Connector
 from codemojex.engine.ids import Minter
-from codemojex.engine.near_cache import NearCache
+from codemojex.engine.transport.connector import Connector
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
-from codemojex.roles import Watch, limits_of, no_queue, options_of, parts_of, queues_of, worker_options
+from codemojex.roles.internal import Watch, limits_of, no_queue, options_of, parts_of, queues_of, worker_options
 from codemojex.settings import PREFIX, Settings, SettingsError, load_settings
 from tests.support.valkey import ValkeyServer
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from codemojex.engine import keyspace
-from codemojex.engine.connector import Connector
 from codemojex.engine.ids import Minter
-
-from .peer_scripts import script
+from codemojex.engine.transport.connector import Connector
+from tests.support.peer_scripts import script
 
 NODE = 68  # what an unconfigured P mints under
 _NUL = b"\0"

@@ -18,9 +18,8 @@ from typing import Any
 from redis.asyncio import Redis
 
 from codemojex.engine import keyspace
-
-from .valkey import ValkeyServer
-from .waiting import until
+from tests.support.valkey import ValkeyServer
+from tests.support.waiting import until
 
 SLOTS = 16384
 

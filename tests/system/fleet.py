@@ -26,8 +26,8 @@ from typing import Any, TypeVar
 import pytest
 
 from codemojex.engine.clock import SystemClock
-from codemojex.engine.connector import Connector
-from codemojex.engine.nodes import NodeLease
+from codemojex.engine.nodes.node_lease import NodeLease
+from codemojex.engine.transport.connector import Connector
 from codemojex.local_telegram import LocalTelegram
 from codemojex.play.context import Play
 from codemojex.store.engine import close, open_store

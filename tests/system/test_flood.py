@@ -16,15 +16,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from codemojex.engine import ids, keyspace, metrics, streams
-from codemojex.engine.audit import audit
-from codemojex.engine.records import Record
+from codemojex.engine import ids, keyspace
+from codemojex.engine.inspection import metrics
+from codemojex.engine.inspection.audit import audit
+from codemojex.engine.streams import streams
+from codemojex.engine.streams.record import Record
 from codemojex.game.presets import GameSettings, settings_for
-from codemojex.play import games, guesses, keys, players, rooms
+from codemojex.play import games, guesses, keys, rooms
 from codemojex.play.context import Play
 from codemojex.play.games import Opened, Snapshot
 from codemojex.play.guesses import Accepted
-from codemojex.play.players import Player
+from codemojex.play.people import players
+from codemojex.play.people.players import Player
 from tests.support.databases import migrated_database, postgres_server
 from tests.support.valkey import ValkeyServer
 from tests.system.fleet import fleet_database, ground, until

@@ -19,14 +19,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from codemojex.bot import board_view
+from codemojex.bot.sending import board_view
 from codemojex.bot.texts import load_texts
-from codemojex.engine import keyspace, metrics, streams
-from codemojex.engine.audit import audit
-from codemojex.engine.records import Record
+from codemojex.engine import keyspace
+from codemojex.engine.inspection import metrics
+from codemojex.engine.inspection.audit import audit
+from codemojex.engine.streams import streams
+from codemojex.engine.streams.record import Record
 from codemojex.game.events import GuessAccepted, GuessRefused, GuessScored
-from codemojex.play import games, keys, rooms, views
+from codemojex.play import games, keys, rooms
 from codemojex.play.games import Snapshot
+from codemojex.play.views import views
 from codemojex.store.history import read_game, read_records
 from tests.support.databases import migrated_database, postgres_server
 from tests.support.telegram import People

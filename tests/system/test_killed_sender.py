@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from codemojex.engine import keyspace
-from codemojex.play import outbound
+from codemojex.play.outbound import orders
 from codemojex.store.migrate import migrate
 from tests.support.telegram import People
 from tests.support.valkey import ValkeyServer
@@ -45,7 +45,7 @@ async def test_chat_of_a_killed_sender_is_served_again_within_the_lease_of_its_q
         await people.fault("sendMessage", "slow", delay_s=3.0)
         os.kill(place.fleet.members["other"].pid, signal.SIGSTOP)  # the first message is the other's
         began = time.monotonic()
-        await outbound.say(place.play, chat_id, None, "first", key="one")
+        await orders.say(place.play, chat_id, None, "first", key="one")
         await until(lambda: place.play.bus.execute("ZCARD", active), 60, place.fleet.report)
         await until(under_way, 60, place.fleet.report)
         place.fleet.freeze("sender")
@@ -55,7 +55,7 @@ async def test_chat_of_a_killed_sender_is_served_again_within_the_lease_of_its_q
             return "first" in await texts()
 
         await until(sent, 60, place.fleet.report)
-        await outbound.say(place.play, chat_id, None, "second", key="two")
+        await orders.say(place.play, chat_id, None, "second", key="two")
         member = place.fleet.members["sender"]
         assert member.process is not None
         member.process.kill()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from codemojex.engine.connector import Connector
+from codemojex.engine.transport.connector import Connector
 from codemojex.local_telegram import LocalTelegram
 from codemojex.settings import ROLES
 from codemojex.store.migrate import migrate

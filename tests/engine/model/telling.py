@@ -13,15 +13,14 @@ from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, Hypoth
 from hypothesis.stateful import run_state_machine_as_test
 
 from codemojex.engine import keyspace
-from codemojex.engine.connector import Connector
 from codemojex.engine.scripts import ENGINE
-
-from .machine.both import QUEUES
-from .machine.queues import Queues
-from .machine.sides import Sides
-from .machine.story import CLIENTS, DUMP, Story
-from .plain.effects import BODIES
-from .wire import Wire, run
+from codemojex.engine.transport.connector import Connector
+from tests.engine.model.machine.both import QUEUES
+from tests.engine.model.machine.queues import Queues
+from tests.engine.model.machine.sides import Sides
+from tests.engine.model.machine.story import CLIENTS, DUMP, Story
+from tests.engine.model.plain.effects import BODIES
+from tests.engine.model.wire import Wire, run
 
 DATABASE = 9
 MACHINES: dict[str, type[Story]] = {"queues": Queues, "sides": Sides}

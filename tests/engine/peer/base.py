@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import fields
 
-from codemojex.engine.audit import audit
-from codemojex.engine.jobs import Job
+from codemojex.engine.inspection.audit import audit
+from codemojex.engine.jobs.jobs import Job
 from tests.engine.bench import Bench, lane
+from tests.engine.peer.switches import OFF
 from tests.support.peer import Found, Habits, Peer
-
-from .switches import OFF
 
 LANES = [lane(i) for i in range(3)]
 HOUR = 3_600_000

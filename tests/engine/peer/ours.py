@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from codemojex.engine import (
-    admin,
-    cancel,
-    flows,
-    jobs,
-    lanes,
-    limits,
-    outbox,
-    recovery,
-    repeat,
-    schedule,
-    settlement,
-)
-from codemojex.engine.flows import Flow
-from codemojex.engine.jobs import Dedup, Duplicate, Enqueued, Job, NewJob, Scheduled
-from codemojex.engine.outcome import Complete, Delay, Discard, GiveBack, Outcome, Park, Retry
-from codemojex.engine.repeat import Repeat
-from codemojex.engine.settlement import Policy, Settled
+from codemojex.engine.flows import flows, outbox
+from codemojex.engine.flows.flows import Flow
+from codemojex.engine.inspection import admin
+from codemojex.engine.jobs import cancel, jobs, settlement
+from codemojex.engine.jobs.jobs import Dedup, Duplicate, Enqueued, Job, NewJob, Scheduled
+from codemojex.engine.jobs.outcome import Complete, Delay, Discard, GiveBack, Outcome, Park, Retry
+from codemojex.engine.jobs.settlement import Policy, Settled
+from codemojex.engine.lanes import lanes, limits
+from codemojex.engine.maintenance import promotion, recovery
+from codemojex.engine.repeats import repeats
+from codemojex.engine.repeats.repeats import Repeat
 from tests.engine.bench import LEASE, Bench
-
-from .base import CAP, HOUR, LANES, Base
-from .switches import OFF
+from tests.engine.peer.base import CAP, HOUR, LANES, Base
+from tests.engine.peer.switches import OFF
 
 
 class Ours(Base):
@@ -107,10 +99,10 @@ class Ours(Base):
         await self.beat(bench)
 
     async def beat(self, bench: Bench) -> None:
-        await schedule.promote(bench.bus, bench.queue)
+        await promotion.promote(bench.bus, bench.queue)
         await recovery.recover(bench.bus, bench.queue, max_stalled=9)
         await outbox.deliver(bench.bus, bench.queue)
-        fired = await repeat.fire_due(bench.bus, bench.queue)
+        fired = await repeats.fire_due(bench.bus, bench.queue)
         assert not fired.unreadable, self.log
         for some in fired.jobs.values():
             self.known |= dict.fromkeys(some, bench)
@@ -189,16 +181,16 @@ class Ours(Base):
     async def our_interval(self) -> None:
         """A repeated job that both can read."""
         bench, _ = self.any()
-        await self.register(bench, Repeat("every", repeat.Every(HOUR), b"x"))
+        await self.register(bench, Repeat("every", repeats.Every(HOUR), b"x"))
 
     async def our_cron(self) -> None:
         """A repeated job that P cannot read."""
         bench, _ = self.any()
-        when = repeat.Cron(f"{self.benches.index(bench)} 3 * * *")  # a slot's id says its time, not its queue
+        when = repeats.Cron(f"{self.benches.index(bench)} 3 * * *")  # a slot's id says its time, not its queue
         await self.register(bench, Repeat("cron", when, b"x"))
 
     async def register(self, bench: Bench, what: Repeat) -> None:
-        await repeat.register(bench.bus, bench.queue, what, first_in_ms=HOUR)
+        await repeats.register(bench.bus, bench.queue, what, first_in_ms=HOUR)
         self.repeats.add((bench.queue, what.name))
 
     async def our_default_ceiling(self) -> None:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from codemojex.engine import admin, lanes, limits, repeat
-from codemojex.engine.outcome import Complete
-from codemojex.engine.pump import Pump
+from codemojex.engine.inspection import admin
+from codemojex.engine.jobs.outcome import Complete
+from codemojex.engine.lanes import lanes, limits
+from codemojex.engine.maintenance.pump import Pump
+from codemojex.engine.repeats import repeats
 from tests.engine.bench import LEASE, Bench
-
-from .base import LANES
-from .ours import Ours
-from .switches import OFF
-from .theirs import Theirs
+from tests.engine.peer.base import LANES
+from tests.engine.peer.ours import Ours
+from tests.engine.peer.switches import OFF
+from tests.engine.peer.theirs import Theirs
 
 ROUNDS = 100  # a story that is not worked off by then is stuck
 Step = Callable[["Story"], Awaitable[None]]
@@ -58,10 +59,10 @@ class Story(Ours, Theirs):
         for bench in self.benches:
             await admin.resume(bench.bus, bench.queue)
             await limits.set_concurrency(bench.bus, bench.queue, None)
-            registered = set(await repeat.names(bench.bus, bench.queue))
+            registered = set(await repeats.names(bench.bus, bench.queue))
             assert {name for queue, name in self.repeats if queue == bench.queue} <= registered, self.log
             for name in registered:
-                await repeat.cancel(bench.bus, bench.queue, name)
+                await repeats.cancel(bench.bus, bench.queue, name)
             for name in await bench.raw("SMEMBERS", "paused"):
                 await lanes.resume(bench.bus, bench.queue, name.decode())
         for _ in range(ROUNDS):

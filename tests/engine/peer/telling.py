@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tests.engine.bench import Bench
 from tests.engine.flow_bench import there
-
-from .story import Story
+from tests.engine.peer.story import Story
 
 LENGTH = 60
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tests.engine.bench import LEASE
-
-from .base import CAP, HOUR, LANES, Base
+from tests.engine.peer.base import CAP, HOUR, LANES, Base
 
 
 class Theirs(Base):

@@ -8,14 +8,13 @@ import msgspec
 from hypothesis import strategies as st
 
 from codemojex.engine import keyspace
-from codemojex.engine.audit import audit
-from codemojex.engine.connector import Connector
+from codemojex.engine.inspection.audit import audit
 from codemojex.engine.scripts import ENGINE
+from codemojex.engine.transport.connector import Connector
 from tests.engine.bench import lane
+from tests.engine.model.machine.story import CLIENTS, Story
 from tests.engine.model.plain.state import Queue, World
 from tests.engine.model.plain.stored import compare
-
-from .story import CLIENTS, Story
 
 QUEUES = ("m.here", "m.there")
 LANE_NAMES = (lane(1), lane(2), "ROM" + lane(3)[3:])

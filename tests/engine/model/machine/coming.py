@@ -9,17 +9,17 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from codemojex.engine import claims, jobs, lanes, limits, settlement
 from codemojex.engine.backoff import Exponential, Fixed
-from codemojex.engine.claims import Claimed
-from codemojex.engine.jobs import Dedup, Duplicate, Enqueued, Job, NewJob, Scheduled, Verdict
+from codemojex.engine.jobs import claims, jobs, settlement
+from codemojex.engine.jobs.claims import Claimed
+from codemojex.engine.jobs.jobs import Dedup, Duplicate, Enqueued, Job, NewJob, Scheduled, Verdict
+from codemojex.engine.lanes import lanes, limits
+from tests.engine.model.machine.both import BY, LANE_NAMES, LANES, NAMES, QUEUES, Both
+from tests.engine.model.machine.story import HOUR, PICK, one_of
 from tests.engine.model.plain import claims as plain
 from tests.engine.model.plain.admission import admit
 from tests.engine.model.plain.limits import configure
 from tests.engine.model.plain.state import Queue
-
-from .both import BY, LANE_NAMES, LANES, NAMES, QUEUES, Both
-from .story import HOUR, PICK, one_of
 
 LEASE = HOUR
 MAX_ATTEMPTS = 2

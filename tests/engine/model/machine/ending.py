@@ -7,22 +7,22 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from codemojex.engine import claims, locks, recovery, schedule, settlement
-from codemojex.engine.effects import Effect
 from codemojex.engine.errors import EffectFailed, StaleToken
-from codemojex.engine.jobs import Job
-from codemojex.engine.outcome import Complete, Delay, Discard, GiveBack, Outcome, Park, Retry
-from codemojex.engine.settlement import EffectFailure, Gone, Settled, Settlement, SettleVerdict, Stale
+from codemojex.engine.jobs import claims, removal_marks, settlement
+from codemojex.engine.jobs.effects import Effect
+from codemojex.engine.jobs.jobs import Job
+from codemojex.engine.jobs.outcome import Complete, Delay, Discard, GiveBack, Outcome, Park, Retry
+from codemojex.engine.jobs.settlement import EffectFailure, Gone, Settled, Settlement, SettleVerdict, Stale
+from codemojex.engine.maintenance import promotion, recovery
+from tests.engine.model.machine.both import BY, LANE_NAMES
+from tests.engine.model.machine.coming import BYTES, LEASE, MAX_ATTEMPTS, Coming
+from tests.engine.model.machine.story import HOUR, PICK
 from tests.engine.model.plain import admin as marks
 from tests.engine.model.plain import claims as plain
 from tests.engine.model.plain import settlement as ends
 from tests.engine.model.plain.effects import BODIES
 from tests.engine.model.plain.limits import restore
 from tests.engine.model.plain.state import PAST, Queue
-
-from .both import BY, LANE_NAMES
-from .coming import BYTES, LEASE, MAX_ATTEMPTS, Coming
-from .story import HOUR, PICK
 
 MAX_STALLED = 2
 HOW = st.sampled_from(
@@ -191,7 +191,7 @@ class Ending(Coming):
             case "lost":
                 assert self.do(settlement.extend_many(bus, q.name, leases, LEASE)) == lost
             case "marks":
-                assert self.do(locks.refresh(bus, q.name, leases, LEASE)) == lost
+                assert self.do(removal_marks.refresh(bus, q.name, leases, LEASE)) == lost
                 for job_id, token in leases:
                     if job_id not in lost:
                         marks.mark(q, job_id, token, 2 * LEASE)
@@ -214,7 +214,7 @@ class Ending(Coming):
     @rule(by=BY)
     def promote(self, by: Any) -> None:
         bus, q = self.at(by)
-        answer = self.do(schedule.promote(bus, q.name))
+        answer = self.do(promotion.promote(bus, q.name))
         assert answer.jobs == plain.promote(q)
 
     # time

@@ -10,12 +10,11 @@ from hypothesis.stateful import precondition, rule
 
 from codemojex.engine import keyspace
 from codemojex.engine.scripts import ENGINE
+from tests.engine.model.machine.story import HOUR, PICK, Story
 from tests.engine.model.plain.caches import Entry, Frame
 from tests.engine.model.plain.nodes import Numbers
 from tests.engine.model.plain.state import PAST, Fresh
 from tests.engine.model.plain.stored import agree
-
-from .story import HOUR, PICK, Story
 
 TABLE = "t"
 ENTRIES = st.sampled_from(["a", "b"])

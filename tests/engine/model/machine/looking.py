@@ -7,16 +7,19 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from codemojex.engine import admin, flows, lanes, limits, metrics, registry, repeat, rows
 from codemojex.engine.errors import AtCeiling
+from codemojex.engine.flows import flows
+from codemojex.engine.inspection import admin, metrics
+from codemojex.engine.jobs import progress, registry
+from codemojex.engine.lanes import lanes, limits
+from codemojex.engine.repeats import repeats
+from tests.engine.model.machine.both import BY, LANE_NAMES, LANES
+from tests.engine.model.machine.coming import about
+from tests.engine.model.machine.story import PICK
+from tests.engine.model.machine.weaving import Weaving
 from tests.engine.model.plain import claims
 from tests.engine.model.plain import limits as budgets
 from tests.engine.model.plain.state import Queue, Row
-
-from .both import BY, LANE_NAMES, LANES
-from .coming import about
-from .story import PICK
-from .weaving import Weaving
 
 STATES = ("pending", "active", "scheduled", "dead", "awaiting_children")
 
@@ -111,8 +114,8 @@ class Looking(Weaving):
         assert found == (None if row is None else {name: value.encode() for name, value in row.items()})
         assert self.do(admin.get_job_state(bus, q.name, job_id)) == ("absent" if row is None else row.state)
         expected = q.logs.get(job_id, None if row is None else [])
-        assert self.do(rows.get_logs(bus, q.name, job_id)) == expected
-        assert self.do(rows.get_logs(bus, q.name, job_id, -1)) == (expected and expected[-1:])
+        assert self.do(progress.get_logs(bus, q.name, job_id)) == expected
+        assert self.do(progress.get_logs(bus, q.name, job_id, -1)) == (expected and expected[-1:])
         self._family(bus, q, job_id, row)
         for key in ("k1", "k2"):
             assert self.do(admin.get_dedup(bus, q.name, key)) == q.dedup.get(key)
@@ -147,10 +150,10 @@ class Looking(Weaving):
     def look_at_repeats(self, by: Any) -> None:
         bus, q = self.at(by)
         listed = sorted(q.slots, key=lambda name: (q.slots[name], name))
-        assert self.do(repeat.names(bus, q.name)) == listed
-        assert [due.name for due in self.do(repeat.due(bus, q.name))] == q.ripe(q.slots)
+        assert self.do(repeats.names(bus, q.name)) == listed
+        assert [due.name for due in self.do(repeats.due(bus, q.name))] == q.ripe(q.slots)
         for name in ("r1", "r2"):
-            found = self.do(repeat.get(bus, q.name, name))
+            found = self.do(repeats.get(bus, q.name, name))
             assert (found is None) == (name not in q.slots)
             if found:
                 assert found == _with_slot(self.read[q.name][name], q.slots[name])

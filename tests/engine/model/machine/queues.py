@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from .ending import Ending
-from .looking import Looking
-from .ruling import Ruling
+from tests.engine.model.machine.ending import Ending
+from tests.engine.model.machine.looking import Looking
+from tests.engine.model.machine.ruling import Ruling
 
 
 class Queues(Looking, Ending, Ruling):

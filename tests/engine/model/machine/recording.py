@@ -7,17 +7,17 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from codemojex.engine import groups, ids, keyspace, retention, streams
+from codemojex.engine import ids, keyspace
 from codemojex.engine.clock import Clock
 from codemojex.engine.ids import Minter
-from codemojex.engine.retention import MaxLen, MinId, Trimmed
 from codemojex.engine.scripts import ENGINE
-from codemojex.engine.streams import Appended, Conflict, NewRecord, Nonmonotonic
+from codemojex.engine.streams import consumer, retention, streams
+from codemojex.engine.streams.retention import MaxLen, MinId, Trimmed
+from codemojex.engine.streams.streams import Appended, Conflict, NewRecord, Nonmonotonic
+from tests.engine.model.machine.story import PICK, Story, one_of
 from tests.engine.model.plain.state import Fresh
 from tests.engine.model.plain.stored import agree
 from tests.engine.model.plain.streams import Place, Stream, place, text
-
-from .story import PICK, Story, one_of
 
 QUEUE, NAME = "m.side", "s"
 WHO = st.integers(0, 2)
@@ -114,7 +114,7 @@ class Recording(Story):
         ):
             assert [(r.id, place(r.stream_id)) for r in got] == [(fields["id"], at) for at, fields in expected]
             assert [r.text("n") for r in got] == [fields["n"] for _, fields in expected]
-        found = self.do(groups.read_quarantine(bus, QUEUE, NAME, 2))
+        found = self.do(consumer.read_quarantine(bus, QUEUE, NAME, 2))
         assert [r.text("stream_id") for r in found] == [r["stream_id"] for r in self.stream.quarantine[::-1][:2]]
 
     # groups

@@ -7,15 +7,17 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
-from codemojex.engine import admin, cancel, events, ids, lanes, limits, locks, rows
+from codemojex.engine import ids
 from codemojex.engine.errors import Locked, WrongState
+from codemojex.engine.inspection import admin
+from codemojex.engine.jobs import cancel, progress, pubsub, removal_marks
+from codemojex.engine.lanes import lanes, limits
+from tests.engine.model.machine.both import BY, LANE_NAMES, LANES, NAMES
+from tests.engine.model.machine.coming import Coming
+from tests.engine.model.machine.story import HOUR, PICK
 from tests.engine.model.plain import admin as plain
 from tests.engine.model.plain.limits import SLOW, configure, follow_default, follow_pace
 from tests.engine.model.plain.state import Queue
-
-from .both import BY, LANE_NAMES, LANES, NAMES
-from .coming import Coming
-from .story import HOUR, PICK
 
 KIND = "PRT"
 SOME = st.sampled_from([None, 1, 2])
@@ -175,10 +177,10 @@ class Ruling(Coming):
         held = [(job_id, q.rows[job_id].token), *[(job.id, job.token) for job in self.taken[name][:1]]]
         if on:
             said = [plain.mark(q, *one, HOUR) for one in held]
-            assert self.do(locks.track(bus, name, held, HOUR)) == said
+            assert self.do(removal_marks.track(bus, name, held, HOUR)) == said
         else:
             said = [plain.unmark(q, *one) for one in held]
-            assert self.do(locks.untrack(bus, name, held)) == said
+            assert self.do(removal_marks.untrack(bus, name, held)) == said
 
     @precondition(lambda self: any(q.rows for q in self.world.queues.values()))
     @rule(
@@ -188,9 +190,9 @@ class Ruling(Coming):
         bus, (q, job_id) = self.buses[client], self._any_job(pick)
         if what == "log":
             line = f"line {self.serial}"
-            assert self.do(rows.add_log(bus, q.name, job_id, line, keep=keep)) == plain.log(q, job_id, line, keep)
+            assert self.do(progress.add_log(bus, q.name, job_id, line, keep=keep)) == plain.log(q, job_id, line, keep)
         else:
-            assert self.do(rows.update_progress(bus, q.name, job_id, "half")) == plain.progress(q, job_id, "half")
+            assert self.do(progress.update_progress(bus, q.name, job_id, "half")) == plain.progress(q, job_id, "half")
 
     @rule(by=BY, many=st.booleans())
     def publish(self, by: Any, many: bool) -> None:
@@ -198,11 +200,11 @@ class Ruling(Coming):
         bus, q = self.at(by)
         job_id = self.id()
         if many:
-            texts = [events.encode(name, job_id) for name in ("first", "second")]
-            self.do(events.publish_many(bus, q.name, texts))
+            texts = [pubsub.encode(name, job_id) for name in ("first", "second")]
+            self.do(pubsub.publish_many(bus, q.name, texts))
             self.world.heard += [(q.name, {"event": name, "job": job_id}) for name in ("first", "second")]
         else:
-            assert self.do(events.publish(bus, q.name, "done", job_id, by="me")) == 1
+            assert self.do(pubsub.publish(bus, q.name, "done", job_id, by="me")) == 1
             self.world.heard.append((q.name, {"event": "done", "job": job_id, "by": "me"}))
 
     # cleaning up

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from .keeping import Keeping
-from .recording import Recording
+from tests.engine.model.machine.keeping import Keeping
+from tests.engine.model.machine.recording import Recording
 
 
 class Sides(Recording, Keeping):

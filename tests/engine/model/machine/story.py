@@ -18,8 +18,8 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import Rule, RuleBasedStateMachine, RuleStrategy, invariant
 
-from codemojex.engine.connector import Connector
 from codemojex.engine.ids import Minter
+from codemojex.engine.transport.connector import Connector
 from tests.engine.model.wire import Call, Wire, run
 
 T = TypeVar("T")

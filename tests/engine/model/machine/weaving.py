@@ -14,19 +14,19 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from codemojex.engine import flows, outbox, repeat
 from codemojex.engine.errors import WrongState
-from codemojex.engine.flows import Added, Flow
-from codemojex.engine.jobs import Dedup, Duplicate
-from codemojex.engine.recurrence import All, Cron, Every, One, Skip
-from codemojex.engine.repeat import Repeat
+from codemojex.engine.flows import flows, outbox
+from codemojex.engine.flows.flows import Added, Flow
+from codemojex.engine.jobs.jobs import Dedup, Duplicate
+from codemojex.engine.repeats import repeats as repeat
+from codemojex.engine.repeats.recurrence import All, Cron, Every, One, Skip
+from codemojex.engine.repeats.repeats import Repeat
+from tests.engine.model.machine.both import BY, NAMES, QUEUES
+from tests.engine.model.machine.coming import KEYS, WHEN, Coming
+from tests.engine.model.machine.story import HOUR, PICK
 from tests.engine.model.plain import flows as plain
 from tests.engine.model.plain import repeats
 from tests.engine.model.wire import Call
-
-from .both import BY, NAMES, QUEUES
-from .coming import KEYS, WHEN, Coming
-from .story import HOUR, PICK
 
 CALLS = st.sampled_from([0, 1, 2, 3, 99, 99, 99])
 NODES = st.lists(

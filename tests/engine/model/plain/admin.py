@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import flows
-from .state import Queue
+from tests.engine.model.plain import flows
+from tests.engine.model.plain.state import Queue
 
 WEEK = 7 * 24 * 3_600_000
 

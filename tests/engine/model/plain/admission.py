@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codemojex.engine.jobs import NewJob
-
-from .state import Queue, Row
+from codemojex.engine.jobs.jobs import NewJob
+from tests.engine.model.plain.state import Queue, Row
 
 
 @dataclass(frozen=True)

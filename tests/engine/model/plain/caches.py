@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .state import Fresh
+from tests.engine.model.plain.state import Fresh
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from math import inf
 
-from . import flows, limits
-from .state import Fresh, Queue
+from tests.engine.model.plain import flows, limits
+from tests.engine.model.plain.state import Fresh, Queue
 
 HOUR = 3_600_000
 

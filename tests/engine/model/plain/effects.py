@@ -6,11 +6,10 @@ appends an event; `refuse` and `fail` leave their job as it was.
 
 from __future__ import annotations
 
-from codemojex.engine.effects import Effect, EffectBody
-from codemojex.engine.jobs import NewJob
-
-from .admission import admit
-from .state import Queue
+from codemojex.engine.jobs.effects import Effect, EffectBody
+from codemojex.engine.jobs.jobs import NewJob
+from tests.engine.model.plain.admission import admit
+from tests.engine.model.plain.state import Queue
 
 GAME = "GAM00000000001"
 BODIES = (

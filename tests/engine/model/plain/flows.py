@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from codemojex.engine.flows import Flow
-from codemojex.engine.outbox import Delivered
-
-from .admission import Link, admit
-from .state import Queue, Row, World
+from codemojex.engine.flows.flows import Flow
+from codemojex.engine.flows.outbox import Delivered
+from tests.engine.model.plain.admission import Link, admit
+from tests.engine.model.plain.state import Queue, Row, World
 
 Calls = Generator[None, None, object]
 SEPARATOR = "\0"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import ceil, floor, inf
 
-from .state import Fresh, Queue
+from tests.engine.model.plain.state import Fresh, Queue
 
 SLOW = 0.0001  # units a second of a story's buckets: what is spent does not come back within it
 

@@ -9,12 +9,11 @@ from collections.abc import Generator
 from datetime import UTC, datetime
 
 from codemojex.engine import ids
-from codemojex.engine.jobs import NewJob
-from codemojex.engine.recurrence import All, CatchUp, Every, One, Schedule, Skip
-from codemojex.engine.repeat import Repeat
-
-from .admission import admit
-from .state import Fresh, Queue
+from codemojex.engine.jobs.jobs import NewJob
+from codemojex.engine.repeats.recurrence import All, CatchUp, Every, One, Schedule, Skip
+from codemojex.engine.repeats.repeats import Repeat
+from tests.engine.model.plain.admission import admit
+from tests.engine.model.plain.state import Fresh, Queue
 
 YEARLY = "0 0 1 1 *"
 NODE = 1008

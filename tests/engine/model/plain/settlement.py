@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from codemojex.engine.outcome import Complete, Delay, Discard, GiveBack, Park, Retry
-from codemojex.engine.settlement import Policy, Settlement
-
-from . import effects, flows
-from .state import Queue
+from codemojex.engine.jobs.outcome import Complete, Delay, Discard, GiveBack, Park, Retry
+from codemojex.engine.jobs.settlement import Policy, Settlement
+from tests.engine.model.plain import effects, flows
+from tests.engine.model.plain.state import Queue
 
 Verdict = tuple[str, str, object]  # the verdict, the new state, the effect's reply
 

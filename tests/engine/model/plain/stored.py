@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from codemojex.engine import ids
-
-from .limits import SLOW
-from .state import Fresh, Queue, World
+from tests.engine.model.plain.limits import SLOW
+from tests.engine.model.plain.state import Fresh, Queue, World
 
 Stored = dict[str, Any]  # str, list of str, set of str, dict of str or of float
 

@@ -1,0 +1,1 @@
+"""Draws and sends what the outbound queue names."""

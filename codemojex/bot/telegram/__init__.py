@@ -1,0 +1,1 @@
+"""What Telegram says and wants: errors, identity, rights, menus, links."""

@@ -1,0 +1,1 @@
+"""A near-cache in two layers, kept coherent by versions. It knows no jobs."""

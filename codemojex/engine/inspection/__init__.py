@@ -1,0 +1,1 @@
+"""Shows how a queue stands and lets an operator act on it: counts, audit, admin verbs."""

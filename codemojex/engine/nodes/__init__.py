@@ -1,0 +1,1 @@
+"""Node numbers, leased so that no two processes mint the same id."""

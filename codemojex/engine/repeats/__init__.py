@@ -1,0 +1,1 @@
+"""Jobs that come again: one registration, one job per slot. The pump fires them."""

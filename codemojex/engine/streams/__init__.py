@@ -1,0 +1,1 @@
+"""Event streams: append, read, consumer groups and retention. They know no jobs."""

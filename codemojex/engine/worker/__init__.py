@@ -1,0 +1,1 @@
+"""Runs handlers: claims, keeps leases alive, settles in batches, parks and stops."""

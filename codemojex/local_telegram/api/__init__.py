@@ -1,0 +1,1 @@
+"""The Bot API and the control API over HTTP."""

@@ -1,0 +1,1 @@
+"""What the local Telegram remembers, and what people do."""

@@ -1,0 +1,1 @@
+"""Hands finished games to the durable store."""

@@ -1,0 +1,1 @@
+"""What comes from outside enters the bus here, by one poller."""

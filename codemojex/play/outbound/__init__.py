@@ -1,0 +1,1 @@
+"""Orders to tell people something, and what is known of where messages stand."""

@@ -1,0 +1,1 @@
+"""Who plays: players, sessions, membership, and what is checked of people before anything accepts it."""

@@ -1,0 +1,1 @@
+"""Which parts a role consists of, and how each is built."""
