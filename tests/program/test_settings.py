@@ -209,6 +209,7 @@ async def test_the_engine_takes_what_a_setting_may_be(
         ("CODEMOJEX_TELEGRAM_API_URL", "http://a..b"),
         ("CODEMOJEX_TELEGRAM_API_URL", "http://host:99999"),
         ("CODEMOJEX_PEER_OUTBOXES", "cm,c m"),
+        ("CODEMOJEX_NODE_NUMBERS", "900-1008"),
         ("BOT_TOKEN", "123456"),
     ],
 )

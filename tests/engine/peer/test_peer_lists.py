@@ -196,7 +196,6 @@ async def test_the_audit_brings_back_what_a_peers_pump_removed_and_knows_both_li
         ("cron", "repeat: has a record, but no slot, and never fires"),
         ("lane", "repeat: stands where a peer would remove it, or fire it in its own way"),
         ("plain", "repeat: stands in both lists"),
-        ("time", "repeat: has a slot, but no record"),
         ("until", "repeat: stands where a peer would remove it, or fire it in its own way"),
     ]
     for repair in (False, True):

@@ -10,8 +10,8 @@ for i = 2, #ARGV, 2 do
   local shared = redis.call('ZSCORE', P .. 'repeat', name)
   local own = redis.call('ZSCORE', P .. 'repeat_ours', name)
   local record, what = redis.call('EXISTS', P .. 'repeat:' .. name) == 1, nil
-  if not record then
-    what = (shared or own) and 'repeat: has a slot, but no record'
+  if not record then -- a pump takes it off when its slot comes: no finding
+    if repair then repeat_drop(P, name) end
   elseif not (shared or own) then
     what = 'repeat: has a record, but no slot, and never fires'
   elseif shared and repeat_home(P, name) ~= 'repeat' then
@@ -23,9 +23,7 @@ for i = 2, #ARGV, 2 do
     found[#found + 1] = name
     found[#found + 1] = what
   end
-  if what and repair and not record then
-    repeat_drop(P, name)
-  elseif what and repair and (own or shared or slot ~= '') then
+  if what and repair and (own or shared or slot ~= '') then
     repeat_put(P, name, own or shared or slot)
   end
 end
