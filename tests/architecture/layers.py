@@ -83,7 +83,9 @@ ROOMS = {
     "lanes": _room("engine transport jobs", "lanes divide a queue and run nothing"),
     "repeats": _room("engine transport jobs", "repeats are registered here and fired by maintenance"),
     "flows": _room("engine transport jobs", "flows link jobs and run nothing"),
-    "inspection": _room("engine transport jobs lanes repeats flows", "inspection looks and acts, but no loop depends on it"),
+    "inspection": _room(
+        "engine transport jobs lanes repeats flows", "inspection looks and acts, but no loop depends on it"
+    ),
     "maintenance": _room(
         "engine transport jobs lanes flows repeats streams inspection", "maintenance keeps time and runs no handler"
     ),

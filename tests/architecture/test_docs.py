@@ -111,3 +111,20 @@ def test_every_page_can_be_reached_from_the_index() -> None:
 def test_a_decision_is_half_a_page() -> None:
     for path, text in sources(".md", under="docs/decisions/"):
         assert text.count("\n") <= 40, f"{path} is longer than half a page"
+
+
+def test_every_explanation_ends_with_the_files_that_it_explains() -> None:
+    for path, text in sources(".md", under="docs/explanation/"):
+        last = text.rstrip().rpartition("\n")[2]
+        assert last.startswith("*In the code:* "), f"{path} must end with a line '*In the code:* `file` · `file`'"
+        named = re.findall(r"`([^`]+)`", last)
+        assert named, f"{path} names no file"
+        for name in named:
+            assert (ROOT / name).exists(), f"{path} names {name}, which is not there"
+
+
+def test_a_newcomers_questions_are_answered_by_the_file_that_the_page_names() -> None:
+    rows = re.findall(r"^\| (.+\?) \| `([^`]+)` \| `([^`]+)` \|$", page("docs/how-to/find-your-way.md"), re.MULTILINE)
+    assert len(rows) == 12
+    for question, file, name in rows:
+        assert name in page(file), f"{question} {file} does not hold {name!r}"
