@@ -25,7 +25,7 @@ from codemojex.ops.status import read, show
 from codemojex.play.archive import backlog
 from codemojex.roles.internal import no_queue, options_of, queues_of, talks
 from codemojex.roles.limits_keeper import Keeper
-from codemojex.run_command import Fault, WrongUsage, carry_out, mendable
+from codemojex.run_command import UserError, WrongUsage, carry_out, mendable
 from codemojex.serving import Locations, heartbeats, serve
 from codemojex.settings import ROLES, Settings, variable
 from codemojex.store.migrate import migrate as migrate_store
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     pass
 
 __all__ = [
-    "Fault", "WrongUsage", "conformance", "export_protocol", "health", "limits", "migrate", "nodes", "play", "run",
+    "UserError", "WrongUsage", "conformance", "export_protocol", "health", "limits", "migrate", "nodes", "play", "run",
     "status",
 ]  # fmt: skip
 _log = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ def conformance(settings: Settings, url: str | None, only: str | None, flush: bo
 
     try:
         if url is not None:
-            addresses.place(url)
+            addresses.parse_address(url)
     except InvalidValue as error:
         raise WrongUsage(f"--url: {error}") from error
     try:
@@ -209,7 +209,7 @@ def export_protocol(settings: Settings, directory: Path, force: bool) -> int:
     try:
         with mendable():
             written = export.write(directory, force=force)
-    except Fault as error:
+    except UserError as error:
         raise WrongUsage(str(error)) from error
     print(f"{len(written)} files of the protocol are in {directory}")
     return 0
@@ -249,7 +249,7 @@ async def _run(settings: Settings, roles: Sequence[str], stop: asyncio.Event, *,
         from codemojex.roles.telegram import Account
 
         if settings.bot_token is None:
-            raise Fault("BOT_TOKEN is missing: set it to the bot's token from @BotFather, or use `codemojex play`")
+            raise UserError("BOT_TOKEN is missing: set it to the bot's token from @BotFather, or use `codemojex play`")
         account = Account(settings.bot_token.get_secret_value(), settings.telegram_api_url)
     place = Locations(_valkey(settings), _database(settings), settings.home)
     await serve(settings, roles, place, account, stop, strict=strict)
@@ -260,7 +260,7 @@ async def _place(settings: Settings) -> Locations:
     if settings.valkey_url is None:
         directory = await running_instance(settings.home)
         if directory is None:
-            raise Fault(
+            raise UserError(
                 f"no game is open in {settings.home} and CODEMOJEX_VALKEY_URL is missing: start `codemojex play`, "
                 "or set it to the server's address, such as valkey://localhost:6379/0"
             )
@@ -270,7 +270,7 @@ async def _place(settings: Settings) -> Locations:
 
 def _valkey(settings: Settings) -> str:
     if settings.valkey_url is None:
-        raise Fault(
+        raise UserError(
             "CODEMOJEX_VALKEY_URL is missing: set it to the server's address, such as valkey://localhost:6379/0"
         )
     return settings.valkey_url.get_secret_value()

@@ -154,7 +154,7 @@ def _guarded(
         return getattr(app, command)(settings, *arguments)
     except app.WrongUsage as error:
         return _say(2, str(error))
-    except app.Fault as error:
+    except app.UserError as error:
         return _say(1, str(error))
 
 

@@ -1,7 +1,7 @@
 """What every command of the program shares: its log, its signals, and faults that are said in one line.
 
 The first signal asks the work to stop in order, the second ends it at once. What a user can mend (an address, a
-password, a directory) becomes a `Fault`; everything else is a defect and keeps its traceback.
+password, a directory) becomes a `UserError`; everything else is a defect and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from codemojex import logs
 from codemojex.embedded import EmbeddedServerError
-from codemojex.engine.errors import AccessDenied, ConnectionFault, EngineError, Refused, ServerError, ServerFull
+from codemojex.engine.errors import AccessDenied, CommandRefused, ConnectionFault, EngineError, ServerError, ServerFull
 from codemojex.outages import Outages
 from codemojex.settings import Settings
 from codemojex.store.errors import NotOurs, StoreUnavailable
@@ -27,11 +27,11 @@ _CLOSING_S = 3.0  # for the event loop to close once the work is over
 _AT_ONCE_S = 1.0  # what a second signal leaves for closing files and ending the embedded server
 
 
-class Fault(Exception):
+class UserError(Exception):
     """Something outside is wrong; the message is one line with the remedy."""
 
 
-class WrongUsage(Fault):
+class WrongUsage(UserError):
     """What was asked for cannot be done; the message is one line with the remedy."""
 
 
@@ -113,26 +113,26 @@ async def _until_signalled(
 
 @contextmanager
 def mendable(server: str = VALKEY_URL) -> Generator[None]:
-    """Turn what a user can mend into a `Fault`; `server` as for `carry_out`."""
+    """Turn what a user can mend into a `UserError`; `server` as for `carry_out`."""
     try:
         yield
     except AccessDenied as error:
-        raise Fault(f"{error} ({server})") from error
+        raise UserError(f"{error} ({server})") from error
     except ConnectionFault as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         if "READONLY" in reason:
-            raise Fault(
+            raise UserError(
                 f"the server is a replica and takes no writes: give its primary's address ({server})"
             ) from error
-        raise Fault(f"{reason}: check that Valkey runs there, and {server}") from error
+        raise UserError(f"{reason}: check that Valkey runs there, and {server}") from error
     except (StoreUnavailable, NotOurs, EmbeddedServerError, EngineError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        if isinstance(error, ServerError) and not isinstance(error, Refused | ServerFull):
+        if isinstance(error, ServerError) and not isinstance(error, CommandRefused | ServerFull):
             reason = f"the server says: {reason}: check that it is a Valkey for codemojex, and {server}"
-        raise Fault(reason) from error
+        raise UserError(reason) from error
     except OSError as error:
         reason, place = error.strerror or error, error.filename
-        raise Fault(
+        raise UserError(
             f"{place} cannot be used ({reason}): choose another place, or mend this one"
             if place
             else f"{reason}: check the address and the permissions"

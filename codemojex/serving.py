@@ -27,9 +27,9 @@ from codemojex.ops.heartbeat import Heartbeat
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
 from codemojex.play.owner import Claim, Ownership
-from codemojex.roles.internal import Part, Watch, both, observe, options_of, parts_of, queues_of, talks
+from codemojex.roles.internal import Observers, Part, both, observe, options_of, parts_of, queues_of, talks
 from codemojex.roles.limits_keeper import Keeper, on_reconnect
-from codemojex.run_command import VALKEY_URL, Fault
+from codemojex.run_command import VALKEY_URL, UserError
 from codemojex.settings import Settings
 from codemojex.store.engine import close, open_store
 
@@ -62,7 +62,7 @@ async def serve(
     server is our own."""
     async with AsyncExitStack() as stack:
         parts: list[Part] = []
-        watch, exporter = Watch(), None
+        watch, exporter = Observers(), None
         again = asyncio.Event()
         if settings.metrics_port is not None:
             from codemojex.ops.exporter import Exporter
@@ -70,13 +70,13 @@ async def serve(
             try:
                 exporter = Exporter(settings.metrics_host, settings.metrics_port)
             except (OSError, UnicodeError) as error:  # the latter for a name that no host can have
-                raise Fault(
+                raise UserError(
                     f"the port for metrics cannot be opened ({getattr(error, 'strerror', None) or error}): "
                     "check CODEMOJEX_METRICS_PORT and CODEMOJEX_METRICS_HOST"
                 ) from error
             stack.push_async_callback(exporter.close)
             parts.append(exporter)
-            watch = Watch(both(observe, exporter.observe), [exporter.middleware])
+            watch = Observers(both(observe, exporter.observe), [exporter.middleware])
         bus = await Connector.connect(place.valkey, observe=both(watch.observe, on_reconnect(again)))
         stack.push_async_callback(bus.close)
         if strict is not None:
@@ -105,7 +105,7 @@ async def serve(
             try:
                 desk = await talking.desk_of(game, bot, publish="intake" in roles)
             except (talking.BadToken, talking.TelegramUnavailable) as error:
-                raise Fault(str(error)) from error
+                raise UserError(str(error)) from error
             parts += [
                 talking.part_of(role, settings, bot, desk, refused.set, watch=watch) for role in roles if talks(role)
             ]
@@ -115,14 +115,14 @@ async def serve(
         _log.info("working", extra={"roles": ",".join(roles)})
         await _work(parts, Heartbeat(heartbeats(place.directory), roles), stop, refused, settings.grace_s)
         if refused.is_set():
-            raise Fault("Telegram refuses the bot token: check BOT_TOKEN against what @BotFather shows")
+            raise UserError("Telegram refuses the bot token: check BOT_TOKEN against what @BotFather shows")
 
 
 async def _examine(bus: Connector, settings: Settings, strict: bool) -> None:
-    """Say in one line what the servers may lose. Raises Fault for what cannot work; `strict`: for any doubt."""
+    """Say in one line what the servers may lose. Raises UserError for what cannot work; `strict`: for any doubt."""
     found = await server.look(bus, queues_of(options_of(settings)))
     if found.broken or (strict and found.doubts):
-        raise Fault(f"{found.text} ({VALKEY_URL})")
+        raise UserError(f"{found.text} ({VALKEY_URL})")
     if found.doubts:
         _log.warning("the server may lose data: %s", found.text)
     elif found.unknown:

@@ -76,7 +76,7 @@ def _namespace(value: str) -> str:
 
 def _valkey_url(value: SecretStr) -> SecretStr:
     try:
-        addresses.place(value.get_secret_value())
+        addresses.parse_address(value.get_secret_value())
     except InvalidValue as error:
         raise ValueError(str(error)) from None
     return value

@@ -21,7 +21,7 @@ from aiogram.exceptions import ClientDecodeError
 from aiogram.methods import GetUpdates
 
 from codemojex.bot.naming import incoming, set_aside, update_id
-from codemojex.bot.telegram.errors import BadToken, Classified, Fault, classify
+from codemojex.bot.telegram.errors import BadToken, Classified, TelegramFault, classify
 from codemojex.play.inbound.inbox import Incoming
 from codemojex.play.outcomes import OUTAGES, VALKEY, away
 
@@ -32,7 +32,7 @@ ALLOWED_UPDATES = ("message", "callback_query", "my_chat_member", "chat_member")
 SINGLY_AFTER = 3  # failures of a batch until its updates are taken one by one
 _UPDATE_ID = re.compile(r'(?<!\\)"update_id"\s*:\s*([0-9]{1,16})(?![0-9])')
 _OK = re.compile(r'\s*\{\s*"ok"\s*:\s*true\b')
-_AWAY = (Fault.SERVER, Fault.NEVER_SENT, Fault.UNKNOWN_OUTCOME)
+_AWAY = (TelegramFault.SERVER, TelegramFault.NEVER_SENT, TelegramFault.UNKNOWN_OUTCOME)
 _IDLE_S = 0.2  # how soon a full queue or a lease in other hands is looked at again
 
 
@@ -40,7 +40,7 @@ Admit = Callable[[Sequence[Incoming]], Awaitable[bool]]
 """Puts updates on the bus; True only when every single one is there (admitted now or earlier)."""
 
 
-class PollerLease(Protocol):
+class OnePoller(Protocol):
     """One poller per token: who holds the lease may poll."""
 
     async def hold(self) -> bool:
@@ -82,7 +82,7 @@ class Intake:
         bot: Bot,
         admit: Admit,
         depth: Callable[[], Awaitable[int]],
-        lease: PollerLease | None = None,
+        lease: OnePoller | None = None,
         options: IntakeOptions | None = None,
     ) -> None:
         self._bot = bot
@@ -217,18 +217,18 @@ class Intake:
 
     async def _misfortune(self, error: Exception, failures: int) -> None:
         met = classify(error)
-        if met.fault is Fault.UNAUTHORIZED:
+        if met.fault is TelegramFault.UNAUTHORIZED:
             raise BadToken from None
         wait_s = self._wait_s(met, failures)
         text = str(error) if isinstance(error, NotAdmittedError | NamelessError) else f"{met.fault}: {met.reason}"
         told = {"outage": "Telegram" if met.fault in _AWAY else away(error), "again_s": wait_s}
         log.warning("updates are not coming in, next attempt in %.1f s: %s", wait_s, text, extra=told)
-        if met.fault is Fault.CONFLICT:
+        if met.fault is TelegramFault.CONFLICT:
             await self._give_back()
         await self._pause(wait_s)
 
     def _wait_s(self, met: Classified, failures: int) -> float:
-        if met.fault is Fault.FLOOD:
+        if met.fault is TelegramFault.FLOOD:
             return float(met.retry_after_s)
         options = self._options
         ceiling = min(options.backoff_cap_s, options.backoff_base_s * 2 ** min(failures, 16))

@@ -30,7 +30,7 @@ HOPELESS = (ValueError, OverflowError, RecursionError, UnknownText)
 log = logging.getLogger(__name__)
 
 
-class Updates:
+class UpdateHandler:
     """Feeds jobs to the dispatcher."""
 
     def __init__(self, bot: Bot, dispatcher: Dispatcher, desk: Desk) -> None:

@@ -96,27 +96,27 @@ class ServerFull(ServerError):
     """The server has reached `maxmemory` under noeviction: free memory or raise the limit, then try again."""
 
 
-class Refused(ServerError):
+class CommandRefused(ServerError):
     """The protocol's rules refused the command before its first write."""
 
 
-class WrongKind(Refused):
+class WrongKind(CommandRefused):
     """EMQKIND: the id's namespace is not the one this command works on."""
 
 
-class StaleToken(Refused):
+class StaleToken(CommandRefused):
     """EMQSTALE: the token is not the job's current one: the lease lapsed and another claim owns it."""
 
 
-class WrongState(Refused):
+class WrongState(CommandRefused):
     """EMQSTATE: the queue or job is not in the state the command needs."""
 
 
-class Locked(Refused):
+class Locked(CommandRefused):
     """EMQLOCK: a holder protects the job."""
 
 
-class AtCeiling(Refused):
+class AtCeiling(CommandRefused):
     """EMQRATE: the queue's concurrency ceiling is reached."""
 
 
@@ -176,7 +176,7 @@ class VersionFence(EngineError):
         self.expected = expected
 
 
-_CLASSES: dict[str, type[Refused]] = {
+_CLASSES: dict[str, type[CommandRefused]] = {
     "EMQKIND": WrongKind,
     "EMQSTALE": StaleToken,
     "EMQSTATE": WrongState,

@@ -33,12 +33,12 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True)
-class Chat:
+class NotACode:
     """No guess at all: empty, or words among the emojis. Stay silent."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownEmoji:
     """An emoji that is not in the palette, as the player spelled it."""
 
     cluster: str
@@ -58,7 +58,7 @@ class Repeated:
     token: str
 
 
-Parsed = Guess | Chat | Unknown | WrongLength | Repeated
+Parsed = Guess | NotACode | UnknownEmoji | WrongLength | Repeated
 
 
 def clusters(text: str) -> list[str]:
@@ -94,20 +94,20 @@ def parse_guess(text: str, palette: Collection[str], length: int, locks: Mapping
     """Read a message as a guess of `length` distinct emojis of `palette`.
 
     Spaces, line breaks and invisible characters between emojis are ignored. The first verdict that applies is given:
-    `Chat` (any word, digit or punctuation, or no emoji), `Unknown` (the first foreign emoji), `WrongLength`,
+    `NotACode` (any word, digit or punctuation, or no emoji), `UnknownEmoji` (the first foreign emoji), `WrongLength`,
     `Repeated`.
     `locks` are pinned emojis (position from 0 to token): a text that has exactly the free positions is completed with
     them; a text of full length is taken as typed.
     """
     seen = [cluster for cluster in clusters(text) if _INVISIBLE.fullmatch(cluster) is None]
     if not seen or not all(is_picture(cluster) for cluster in seen):
-        return Chat()
+        return NotACode()
     tokens = {canonical(token): token for token in palette}
     typed: list[str] = []
     for cluster in seen:
         token = _lookup(cluster, tokens)
         if token is None:
-            return Unknown(cluster.strip())
+            return UnknownEmoji(cluster.strip())
         typed.append(token)
     # A pin may be left over from a game with another palette: it must not smuggle a foreign emoji in.
     pinned = {place: token for place, token in (locks or {}).items() if token in palette}

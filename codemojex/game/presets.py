@@ -26,7 +26,7 @@ TRIES_LIMIT = 100
 DURATION_LIMIT_S = 7 * 24 * 60 * 60
 
 
-class SettingsError(ValueError):
+class GameSettingsError(ValueError):
     """A setting is outside what the game allows."""
 
     def __init__(self, setting: str, sentence: str) -> None:
@@ -40,7 +40,7 @@ class GameSettings:
 
     `palette`: the canonical tokens a code is made of. `feedback`: what a scored guess shows; empty means blind.
     `tries`: for each player, or for everybody together in team mode. `duration_s`: from the opening to the deadline.
-    Raises `SettingsError`.
+    Raises `GameSettingsError`.
     """
 
     preset: str
@@ -62,9 +62,9 @@ class GameSettings:
         _between("palette", len(self.palette), self.length, PALETTE_LIMIT, "emojis")
         for token in self.palette:
             if not token or token != canonical(token) or len(clusters(token)) != 1:
-                raise SettingsError("palette", f"{token!r} is not one canonical emoji; pass it through canonical()")
+                raise GameSettingsError("palette", f"{token!r} is not one canonical emoji; pass it through canonical()")
         if len(set(self.palette)) != len(self.palette):
-            raise SettingsError("palette", "an emoji stands in it twice; every emoji must be distinct")
+            raise GameSettingsError("palette", "an emoji stands in it twice; every emoji must be distinct")
 
     @property
     def blind(self) -> bool:
@@ -86,7 +86,7 @@ class GameSettings:
 
     @classmethod
     def from_data(cls, data: fields.Data) -> "GameSettings":
-        """Read settings back; fields of a newer version are ignored. Raises `DataError` or `SettingsError`."""
+        """Read settings back; fields of a newer version are ignored. Raises `DataError` or `GameSettingsError`."""
         return cls(
             preset=fields.text(data, "preset"),
             mode=cast("Mode", fields.text(data, "mode")),
@@ -139,7 +139,8 @@ DEFAULT_SET = "fruit"
 def settings_for(preset: str, mode: Mode = "race", **overrides: Unpack[Overrides]) -> GameSettings:
     """Make settings from a preset; the palette is the beginning of the emoji set unless given.
 
-    Raises `SettingsError` for an unknown preset, mode, set or override (with the closest name) or a value out of range.
+    Raises `GameSettingsError` for an unknown preset, mode, set or override (with the closest name), and for a value out
+    of range.
     """
     _one_of("preset", preset, PRESETS)
     for name in overrides:
@@ -168,10 +169,12 @@ def _one_of(setting: str, value: str, allowed: Collection[str]) -> None:
     if value not in allowed:
         close = get_close_matches(str(value), list(allowed), n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(allowed)}"
-        raise SettingsError(setting, f"{value!r} is not known; {hint}")
+        raise GameSettingsError(setting, f"{value!r} is not known; {hint}")
 
 
 def _between(setting: str, value: int, low: int, high: int, unit: str = "") -> None:
     # JSON and callers outside the type checker can bring a bool or a float here.
     if type(value) is not int or not low <= value <= high:
-        raise SettingsError(setting, f"{value} is not allowed; use a whole number from {low} to {high} {unit}".rstrip())
+        raise GameSettingsError(
+            setting, f"{value} is not allowed; use a whole number from {low} to {high} {unit}".rstrip()
+        )

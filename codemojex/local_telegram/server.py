@@ -24,7 +24,7 @@ from codemojex.local_telegram.state.faults import Faults
 from codemojex.local_telegram.state.limits import SendLimits
 from codemojex.local_telegram.state.model import BotAccount, State
 from codemojex.local_telegram.state.storage import Storage
-from codemojex.local_telegram.state.updates import Updates
+from codemojex.local_telegram.state.updates import UpdateQueue
 from codemojex.local_telegram.state.world import World
 
 NEXT_PORTS = 20  # tried one after the other when a port is busy, before any free one is taken
@@ -133,7 +133,7 @@ class LocalTelegram:
         return World(
             state=state,
             clock=clock,
-            updates=Updates(state, clock, self._storage.touch),
+            updates=UpdateQueue(state, clock, self._storage.touch),
             events=Events(),
             faults=Faults(),
             storage=self._storage,

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from codemojex.engine.inspection.metrics import Snapshot, snapshot
+from codemojex.engine.inspection.metrics import QueueSnapshot, snapshot
 from codemojex.engine.jobs.jobs import Job
 from codemojex.engine.jobs.outcome import Outcome
 from codemojex.engine.jobs.settlement import Settled
@@ -32,7 +32,7 @@ class _Family:
 
     name: str
     help: str
-    read: Callable[[Snapshot], Values]
+    read: Callable[[QueueSnapshot], Values]
     label: str = ""
     total: bool = False
 
@@ -41,7 +41,7 @@ def _s(ms: float) -> Values:
     return [("", ms / 1000)]
 
 
-def _states(seen: Snapshot) -> Values:
+def _states(seen: QueueSnapshot) -> Values:
     counts = seen.counts
     return [
         ("pending", counts.pending),
@@ -51,7 +51,7 @@ def _states(seen: Snapshot) -> Values:
     ]
 
 
-def _lanes(seen: Snapshot) -> Values:
+def _lanes(seen: QueueSnapshot) -> Values:
     counts = seen.counts
     return [
         ("waiting", counts.lanes),
@@ -113,7 +113,7 @@ class QueueMetrics(Collector):
     """Collects the families above. Give it to a registry, and call `refresh` on a beat."""
 
     def __init__(self, registry: CollectorRegistry, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._snapshots: dict[str, tuple[Snapshot, float]] = {}
+        self._snapshots: dict[str, tuple[QueueSnapshot, float]] = {}
         self._monotonic = monotonic
         registry.register(self)
 

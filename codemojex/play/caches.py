@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from codemojex.engine.cache.near_cache import CacheOptions, Loaded, NearCache, struct_codec
 from codemojex.play import games, rooms
 from codemojex.play.context import Caches, Play, namespaced
-from codemojex.play.games import Snapshot
+from codemojex.play.games import GameSnapshot
 from codemojex.play.people import players
 from codemojex.play.people.players import Player
 from codemojex.play.people.sessions import Session
@@ -35,7 +35,7 @@ T = TypeVar("T", bound=_Versioned)
 def with_caches(play: Play, near: NearCache, *, max_entries: int = 10_000) -> Play:
     """The same `play` with its tables in `near`, which must be entered before the first read. Call it once."""
 
-    async def game(entry: str) -> Loaded[Snapshot] | None:
+    async def game(entry: str) -> Loaded[GameSnapshot] | None:
         return await _loaded(games.read(play, entry))
 
     async def room(entry: str) -> Loaded[Room] | None:
@@ -60,7 +60,7 @@ def with_caches(play: Play, near: NearCache, *, max_entries: int = 10_000) -> Pl
     lasting = options(SESSION_TTL_S, 5_000)  # there is nowhere else to look, so wait for Valkey
     tables = Caches(
         games=near.table(
-            named("games"), codec=struct_codec(Snapshot), loader=game, kinds={"GAM"}, options=options(GAME_TTL_S)
+            named("games"), codec=struct_codec(GameSnapshot), loader=game, kinds={"GAM"}, options=options(GAME_TTL_S)
         ),
         rooms=near.table(named("rooms"), codec=struct_codec(Room), loader=room, options=options(PLACE_TTL_S)),
         players=near.table(named("players"), codec=struct_codec(Player), loader=player, options=options(PLACE_TTL_S)),

@@ -11,7 +11,7 @@ from typing import Literal, cast
 from codemojex.play import keys
 from codemojex.play.commands import LUA
 from codemojex.play.context import Play
-from codemojex.play.games import Snapshot, refresh
+from codemojex.play.games import GameSnapshot, refresh
 from codemojex.play.people.players import Player
 
 
@@ -42,7 +42,7 @@ class Vote:
     again: bool = False
 
 
-async def end(play: Play, game: Snapshot, player: Player, by_admin: bool, request: str) -> Ended | NotEnded:
+async def end(play: Play, game: GameSnapshot, player: Player, by_admin: bool, request: str) -> Ended | NotEnded:
     """End the game at once. The starter may, and whoever the caller vouches for with `by_admin`."""
     answer = await play.bus.run(
         LUA.script("end_game"),
@@ -56,7 +56,7 @@ async def end(play: Play, game: Snapshot, player: Player, by_admin: bool, reques
     return Ended(again=verdict == "again")
 
 
-async def vote_end(play: Play, game: Snapshot, player: Player) -> Vote | NotEnded:
+async def vote_end(play: Play, game: GameSnapshot, player: Player) -> Vote | NotEnded:
     """Vote for the end; votes count for five minutes, one per player, `Options.votes_needed` end the game."""
     needed = play.options.votes_needed
     verdict, count, closed, again = await play.bus.run(

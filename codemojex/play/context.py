@@ -17,7 +17,7 @@ from codemojex.store.engine import Store
 
 if TYPE_CHECKING:
     from codemojex.engine.cache.near_cache import Table
-    from codemojex.play.games import Snapshot
+    from codemojex.play.games import GameSnapshot
     from codemojex.play.people.players import Player
     from codemojex.play.people.sessions import Session
     from codemojex.play.rooms import Room
@@ -91,7 +91,7 @@ def namespaced(namespace: str, name: str) -> str:
 class Caches:
     """The near-cache tables of this package, made by `caches.with_caches`. Without one, reads go to the source."""
 
-    games: Table[Snapshot] | None = None
+    games: Table[GameSnapshot] | None = None
     rooms: Table[Room] | None = None
     players: Table[Player] | None = None
     sessions: Table[Session] | None = None

@@ -28,7 +28,7 @@ from codemojex.play.unlogged import hide
 State = Literal["open", "closing", "closed", "settled"]
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class GameSnapshot(msgspec.Struct, frozen=True):
     """What may be known of a game without its stream. Times are Unix ms by the server's clock.
 
     `rev` grows with every change of state; `cut` (the last seq that counts), `reason` and `winner` (a player's id) are
@@ -53,7 +53,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 class Opened:
     """The game is live; `again` tells a repeated request, answered as the first time."""
 
-    game: Snapshot
+    game: GameSnapshot
     again: bool = False
 
 
@@ -129,7 +129,7 @@ async def open_game(
     return Opened(game, again=verdict == b"again")
 
 
-async def live_game(play: Play, room_id: str) -> Snapshot | None:
+async def live_game(play: Play, room_id: str) -> GameSnapshot | None:
     """The room's live game, or None."""
     live, _ = await _of_room(play, room_id)
     return None if live is None else await snapshot(play, live)
@@ -147,13 +147,13 @@ async def _of_room(play: Play, room_id: str) -> tuple[str | None, str | None]:
     return live and live.decode(), last and last.decode()
 
 
-async def snapshot(play: Play, game_id: str) -> Snapshot | None:
+async def snapshot(play: Play, game_id: str) -> GameSnapshot | None:
     """The game as the near-cache knows it; None when its live keys are gone (see `views.view`)."""
     table = play.caches.games
     return await read(play, game_id) if table is None else (await table.get(game_id)).value
 
 
-async def refresh(play: Play, game_id: str) -> Snapshot | None:
+async def refresh(play: Play, game_id: str) -> GameSnapshot | None:
     """Read the game past every cache, and tell the caches of all processes what was read."""
     found = await read(play, game_id)
     if found is not None and play.caches.games is not None:
@@ -161,7 +161,7 @@ async def refresh(play: Play, game_id: str) -> Snapshot | None:
     return found
 
 
-async def read(play: Play, game_id: str) -> Snapshot | None:
+async def read(play: Play, game_id: str) -> GameSnapshot | None:
     """Read the game from its hash."""
     fields: dict[bytes, bytes] = await play.bus.execute(
         "HGETALL", keys.game(keys.queue(play.options, game_id), game_id)
@@ -170,8 +170,8 @@ async def read(play: Play, game_id: str) -> Snapshot | None:
     return _snapshot({name.decode(): value.decode() for name, value in fields.items()}) if b"id" in fields else None
 
 
-def _snapshot(fields: Mapping[str, str]) -> Snapshot:
-    return Snapshot(
+def _snapshot(fields: Mapping[str, str]) -> GameSnapshot:
+    return GameSnapshot(
         id=fields["id"],
         room=fields["room"],
         starter=fields["starter"],

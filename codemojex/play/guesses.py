@@ -19,7 +19,7 @@ from codemojex.game.events import VERSION
 from codemojex.play import keys
 from codemojex.play.commands import LUA
 from codemojex.play.context import Play
-from codemojex.play.games import Snapshot, refresh
+from codemojex.play.games import GameSnapshot, refresh
 from codemojex.play.people.players import Player
 from codemojex.play.unlogged import hide
 
@@ -43,7 +43,7 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class NotAccepted:
     """The guess does not count and costs nothing. `wait_ms` is set with `cooldown` only.
 
     `tried`: the player has tried this code, `team_tried`: somebody else of the team has; `_waiting`: it has no score
@@ -54,7 +54,9 @@ class Refused:
     wait_ms: int = 0
 
 
-async def submit(play: Play, game: Snapshot, player: Player, code: Sequence[str], request: str) -> Accepted | Refused:
+async def submit(
+    play: Play, game: GameSnapshot, player: Player, code: Sequence[str], request: str
+) -> Accepted | NotAccepted:
     """Hand in `code` (canonical tokens of the palette, right length, no repeats) for `player`.
 
     Raises ValueError for a code that `emoji.parse_guess` would not have given. `request` names the act, for
@@ -63,7 +65,7 @@ async def submit(play: Play, game: Snapshot, player: Player, code: Sequence[str]
     """
     _check(game, code, request)
     if game.settings.mode == "solo" and game.starter != player.id:
-        return Refused("not_yours")
+        return NotAccepted("not_yours")
     options = play.options
     job_id = play.mint.mint("JOB")
     guess = {"guess": ids.rebrand(job_id, "GES"), "player": player.id, "name": player.name[:_MAX_NAME]}
@@ -92,15 +94,15 @@ async def submit(play: Play, game: Snapshot, player: Player, code: Sequence[str]
         return Accepted(answer[1].decode(), int(answer[2]), int(answer[3]), int(answer[4]), again=verdict == "again")
     if verdict in ("closed", "gone") and game.state == "open":
         await refresh(play, game.id)  # the caller's snapshot was old: the next one shall not be
-    return Refused(cast("Reason", verdict), int(answer[1]))
+    return NotAccepted(cast("Reason", verdict), int(answer[1]))
 
 
-def party(game: Snapshot, player_id: str) -> str:
+def party(game: GameSnapshot, player_id: str) -> str:
     """Whose tries a guess of `player_id` costs: the team's or the player's own."""
     return "team" if game.settings.mode == "team" else player_id
 
 
-def _check(game: Snapshot, code: Sequence[str], request: str) -> None:
+def _check(game: GameSnapshot, code: Sequence[str], request: str) -> None:
     settings = game.settings
     if len(code) != settings.length or len(set(code)) != len(code) or not set(code) <= set(settings.palette):
         raise ValueError(

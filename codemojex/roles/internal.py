@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from codemojex.engine.error_text import plain
 from codemojex.engine.lanes import limits
 from codemojex.engine.maintenance.pump import Pump
-from codemojex.engine.maintenance.retention_loop import DeadLetters, RetentionDriver
+from codemojex.engine.maintenance.retention_loop import DeadLetters, RetentionLoop
 from codemojex.engine.observer import Observe
 from codemojex.engine.worker.middleware import Middleware
 from codemojex.engine.worker.worker import Worker, WorkerOptions
@@ -66,7 +66,7 @@ def observe(event: str, data: dict[str, object]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class Observers:
     """Who hears of what the parts do, and what surrounds the calls of their handlers."""
 
     observe: Observe = observe
@@ -122,7 +122,7 @@ def limits_of(settings: Settings) -> dict[str, list[Setting]]:
     }
 
 
-def parts_of(role: str, settings: Settings, play: Play, consumer: str, watch: Watch) -> list[Part]:
+def parts_of(role: str, settings: Settings, play: Play, consumer: str, watch: Observers) -> list[Part]:
     """The parts of a role that does not talk to Telegram. `consumer` is unique among living processes."""
     queues, tell = keys.queues(play.options), watch.observe
     match role:
@@ -135,7 +135,7 @@ def parts_of(role: str, settings: Settings, play: Play, consumer: str, watch: Wa
                 Pump(play.bus, queue, deliver=delivers(settings, queue), observe=tell)
                 for queue in queues_of(play.options)
             ]
-            return [*pumps, _retention(settings, play, tell), backlog.Watch(play)]
+            return [*pumps, _retention(settings, play, tell), backlog.BacklogWatch(play)]
         case "archive":
             archiver = Archiver(play)
             return [archiver, *(feed.archive_reader(play, queue, consumer, archiver, tell) for queue in queues)]
@@ -184,14 +184,14 @@ def worker_options(
     )
 
 
-def _retention(settings: Settings, play: Play, tell: Observe) -> RetentionDriver:
+def _retention(settings: Settings, play: Play, tell: Observe) -> RetentionLoop:
     """What nobody needs any more: old dead letters, and the feeds behind their slowest reader."""
     dead = [DeadLetters(queue, max_age_ms=settings.dead_keep_s * 1000) for queue in queues_of(play.options)]
     feeds = [feed.retention(queue) for queue in keys.queues(play.options)]
-    return RetentionDriver(play.bus, [*dead, *feeds], clock=play.clock, tick_ms=_RETENTION_MS, observe=tell)
+    return RetentionLoop(play.bus, [*dead, *feeds], clock=play.clock, tick_ms=_RETENTION_MS, observe=tell)
 
 
-def _score(settings: Settings, play: Play, queue: str, watch: Watch) -> Worker:
+def _score(settings: Settings, play: Play, queue: str, watch: Observers) -> Worker:
     return Worker(
         play.bus,
         queue,

@@ -20,13 +20,13 @@ from codemojex.bot.telegram.errors import BadToken, classify
 from codemojex.bot.telegram.identity import identify
 from codemojex.bot.telegram.menu import publish_menu
 from codemojex.bot.texts import load_texts
-from codemojex.bot.updates import Updates
+from codemojex.bot.updates import UpdateHandler
 from codemojex.engine.inspection import metrics
 from codemojex.engine.worker.worker import Worker
 from codemojex.play.context import Play
 from codemojex.play.inbound import inbox
 from codemojex.play.inbound.lease import PollerLease
-from codemojex.roles.internal import Part, Watch, worker_options
+from codemojex.roles.internal import Observers, Part, worker_options
 from codemojex.settings import Settings
 
 __all__ = ["Account", "BadToken", "TelegramUnavailable", "bot_of", "desk_of", "part_of"]
@@ -76,7 +76,7 @@ async def desk_of(play: Play, bot: Bot, *, publish: bool) -> Desk:
 
 
 def part_of(
-    role: str, settings: Settings, bot: Bot, desk: Desk, on_bad_token: Callable[[], None], *, watch: Watch
+    role: str, settings: Settings, bot: Bot, desk: Desk, on_bad_token: Callable[[], None], *, watch: Observers
 ) -> Part:
     """The part of `role`, ready to run."""
     play = desk.play
@@ -84,7 +84,7 @@ def part_of(
         case "intake":
             return _Polling(_intake(settings, bot, play), on_bad_token)
         case "updates":
-            updates = Updates(bot, build_dispatcher(SessionStorage(play)), desk)
+            updates = UpdateHandler(bot, build_dispatcher(SessionStorage(play)), desk)
             options = worker_options(settings, play.options.inbox, settings.update_concurrency, in_order=True)
             return Worker(
                 play.bus,

@@ -21,7 +21,7 @@ from codemojex.store.tables import GameRow, GuessRow, PlayerRow, RoomRow, Segmen
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class Archived:
     """The page is archived by this call; the live stream may be trimmed up to `watermark.id`."""
 
     watermark: Watermark
@@ -35,7 +35,7 @@ class AlreadyFolded:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class ArchiveConflict:
     """Nothing was written, and `detail` says why.
 
     `moved`: the watermark is not the expected one: read the page again above `watermark` and fold that.
@@ -61,7 +61,7 @@ async def fold_game(  # noqa: PLR0917 - the order is that of the archive's vocab
     records: Sequence[StreamRecord],
     rows: ArchivedGame | None,
     expected_watermark: Watermark | None,
-) -> Folded | AlreadyFolded | Conflict:
+) -> Archived | AlreadyFolded | ArchiveConflict:
     """Archive one page of a game's stream: the records above the expected watermark, in order of id.
 
     `rows` comes with the page that ends the game and is None for pages before it; `expected_watermark` None says that
@@ -79,9 +79,9 @@ async def fold_game(  # noqa: PLR0917 - the order is that of the archive's vocab
                 if rows is not None:
                     await _write_game(session, rows)
                 await _write_segment(session, queue, stream, records, sealed)
-                return Folded(reached)
+                return Archived(reached)
     except (IntegrityError, DataError) as error:
-        return Conflict("refused", first_line(error), expected_watermark)
+        return ArchiveConflict("refused", first_line(error), expected_watermark)
     return await _explain(store, queue, stream, records, sealed)
 
 
@@ -161,7 +161,7 @@ async def _add(session: AsyncSession, table: type[Tables], rows: list[dict[str, 
 
 async def _explain(
     store: Store, queue: str, stream: str, records: Sequence[StreamRecord], sealed: bytes
-) -> AlreadyFolded | Conflict:
+) -> AlreadyFolded | ArchiveConflict:
     same_range = select(SegmentRow.sha256).where(
         SegmentRow.queue == queue,
         SegmentRow.stream == stream,
@@ -173,10 +173,10 @@ async def _explain(
         archived = await session.scalar(same_range)
     if archived is not None and archived != segment.digest(sealed):
         detail = f"{stream} is archived from {records[0].id} to {records[-1].id} with other content"
-        return Conflict("diverged", detail, current)
+        return ArchiveConflict("diverged", detail, current)
     if current is not None and current.id >= records[-1].id:
         return AlreadyFolded(current)
-    return Conflict("moved", f"{stream} is archived up to {current.id if current else 'nothing'}", current)
+    return ArchiveConflict("moved", f"{stream} is archived up to {current.id if current else 'nothing'}", current)
 
 
 async def _watermark(session: AsyncSession, queue: str, stream: str) -> Watermark | None:

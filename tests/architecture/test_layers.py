@@ -139,6 +139,17 @@ def test_no_package_is_a_crowd_and_no_file_has_two_jobs() -> None:
     assert not crowds, f"more than {CROWD} files: {crowds}"
 
 
+def test_no_two_classes_share_a_name() -> None:
+    """One name, one idea: a search for a class finds one class."""
+    where: dict[str, list[str]] = {}
+    for path, text in sources(".py", under=f"{OURS}/"):
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where.setdefault(node.name, []).append(str(path))
+    shared = {name: paths for name, paths in where.items() if len(paths) > 1}
+    assert not shared, f"one name, one idea: {shared}"
+
+
 def _module(path: PurePath) -> str:
     parts = path.with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

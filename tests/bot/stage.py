@@ -16,7 +16,7 @@ from codemojex.bot.sending.sender import Sender
 from codemojex.bot.storage import SessionStorage
 from codemojex.bot.telegram.identity import identify
 from codemojex.bot.texts import load_texts
-from codemojex.bot.updates import Updates
+from codemojex.bot.updates import UpdateHandler
 from codemojex.engine.lanes import limits
 from codemojex.engine.worker.worker import Worker, WorkerOptions
 from codemojex.play import scoring
@@ -47,7 +47,7 @@ async def whole_way(play: Play, bot: Bot) -> AsyncIterator[Desk]:
         return await scoring.work(play, jobs)
 
     intake = Intake(bot, admit, depth, None, IntakeOptions(poll_timeout_s=5, backoff_base_s=0.05))
-    updates = Updates(bot, build_dispatcher(SessionStorage(play)), desk)
+    updates = UpdateHandler(bot, build_dispatcher(SessionStorage(play)), desk)
     worker = partial(Worker, play.bus, options=QUICK)
     parts = [
         intake,

@@ -16,11 +16,11 @@ from codemojex.bot.sending.sender import Sender
 from codemojex.bot.storage import SessionStorage
 from codemojex.bot.telegram.identity import identify
 from codemojex.bot.texts import load_texts
-from codemojex.bot.updates import Updates
+from codemojex.bot.updates import UpdateHandler
 from codemojex.engine.jobs import claims
 from codemojex.game.presets import settings_for
 from codemojex.play import games, rooms
-from codemojex.play.games import Snapshot
+from codemojex.play.games import GameSnapshot
 from codemojex.play.outbound import composers, messages
 from codemojex.play.outcomes import Job, Outcome
 from codemojex.play.people import membership, players, sessions
@@ -33,7 +33,7 @@ class House:
 
     def __init__(self, table: GameTable, bot: Bot, desk: Desk, people: People) -> None:
         self.table, self.bot, self.desk, self.people = table, bot, desk, people
-        self.updates = Updates(bot, build_dispatcher(SessionStorage(table.play)), desk)
+        self.updates = UpdateHandler(bot, build_dispatcher(SessionStorage(table.play)), desk)
         self._number = 0
 
     async def update(self, body: Json) -> Outcome | None:
@@ -73,7 +73,7 @@ class House:
     async def shown(self, who: int) -> list[str]:
         return [m["text"] for m in await self.people.messages(who) if m["from"]["is_bot"] and "text" in m]
 
-    async def composes(self, who: int, game: Snapshot) -> str:
+    async def composes(self, who: int, game: GameSnapshot) -> str:
         """Open the composer and give its text."""
         await self.says(who, f"/start g_{game.id}")
         await self.send()
@@ -137,7 +137,7 @@ def test_the_table_holds_every_handler() -> None:
     assert handlers == set(TRIES)
 
 
-async def attempt(house: House, who: int, game: Snapshot, text: str) -> None:
+async def attempt(house: House, who: int, game: GameSnapshot, text: str) -> None:
     """An outsider whose private chat showed this game last tries something; nothing of it is told or changed."""
     play = house.table.play
     player = await players.player_for(play, who, "Somebody", "en")
@@ -154,7 +154,7 @@ async def attempt(house: House, who: int, game: Snapshot, text: str) -> None:
     said = [order.text for order in orders if isinstance(order, messages.Say)]
     assert said in ([], [house.desk.texts.of("en")("not-a-member")], [house.desk.texts.of("en")("refused-not_yours")])
     assert bool(said) != (text[1:2] == ":")
-    assert not [order for order in orders if isinstance(order, messages.Board | messages.Result)]
+    assert not [order for order in orders if isinstance(order, messages.Board | messages.ResultOrder)]
     await house.send(*orders)
     seen = "".join(await house.shown(who))
     assert "🍎" not in seen

@@ -14,7 +14,7 @@ from codemojex.bot.screens import guess, start
 from codemojex.bot.telegram.identity import Me
 from codemojex.bot.texts import load_texts
 from codemojex.engine.jobs import claims
-from codemojex.play.games import Snapshot
+from codemojex.play.games import GameSnapshot
 from codemojex.play.outbound import messages, orders
 from codemojex.play.outbound.messages import Board, Say
 from codemojex.play.outbound.orders import MAX_BEFORE
@@ -32,7 +32,7 @@ BORIS = User(id=1_001, is_bot=False, first_name="Boris")
 class Talk:
     """A group whose messages reach the handlers, and the queue that they fill."""
 
-    def __init__(self, table: GameTable, game: Snapshot) -> None:
+    def __init__(self, table: GameTable, game: GameSnapshot) -> None:
         self.table, self.game = table, game
         self.desk = Desk(table.play, load_texts(), Me(BOT.id, "codemojex_bot", reads_all=True))
         self._number = 0

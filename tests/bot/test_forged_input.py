@@ -15,7 +15,7 @@ from codemojex.bot.interaction.scene import Desk
 from codemojex.bot.storage import SessionStorage
 from codemojex.bot.telegram.identity import identify
 from codemojex.bot.texts import UnknownText, load_texts
-from codemojex.bot.updates import Updates
+from codemojex.bot.updates import UpdateHandler
 from codemojex.engine.errors import InvalidName
 from codemojex.play import games, rooms
 from codemojex.play.outcomes import Complete, Discard, Retry
@@ -118,7 +118,7 @@ async def test_what_can_never_succeed_is_not_tried_again(
     router.message.register(fail)
     dispatcher = Dispatcher(storage=SessionStorage(counter.table.play))
     dispatcher.include_router(router)
-    counter.updates = Updates(bot, dispatcher, counter.desk)
+    counter.updates = UpdateHandler(bot, dispatcher, counter.desk)
     outcome = await counter.handle(message(1, "x"))
     assert isinstance(outcome, Discard if hopeless else Retry)
 

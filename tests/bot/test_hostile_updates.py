@@ -21,7 +21,7 @@ from codemojex.bot.naming import MAX_UPDATE_BYTES, conversation, incoming
 from codemojex.bot.storage import SessionStorage
 from codemojex.bot.telegram.identity import identify
 from codemojex.bot.texts import load_texts
-from codemojex.bot.updates import Updates
+from codemojex.bot.updates import UpdateHandler
 from codemojex.engine.worker.worker import Worker, WorkerOptions
 from codemojex.play.inbound import inbox
 from codemojex.play.inbound.inbox import Incoming
@@ -97,7 +97,7 @@ async def test_thousands_of_mutated_updates_are_worked_or_dead_with_a_reason(
     queue = f"{table.play.options.guesses}.in"
     desk = Desk(table.play, load_texts(), await identify(bot))
     outcomes: list[Outcome | None] = []
-    updates_ = Updates(bot, build_dispatcher(SessionStorage(table.play)), desk)
+    updates_ = UpdateHandler(bot, build_dispatcher(SessionStorage(table.play)), desk)
 
     async def handle(job: Job) -> Outcome | None:
         outcomes.append(await updates_(job))
@@ -200,7 +200,7 @@ async def test_updates_without_a_number_are_taken_and_hold_up_nobody() -> None:
 
 async def test_an_update_that_was_set_aside_is_a_dead_letter_with_the_reason(table: GameTable, bot: Bot) -> None:
     desk = Desk(table.play, load_texts(), await identify(bot))
-    updates = Updates(bot, build_dispatcher(SessionStorage(table.play)), desk)
+    updates = UpdateHandler(bot, build_dispatcher(SessionStorage(table.play)), desk)
     item = incoming(7, {"update_id": 3, "message": {"text": "x" * MAX_UPDATE_BYTES}})
     outcome = await updates(Job("j", item.payload, "1", None, 0, 0, "q", 0))
     assert isinstance(outcome, Discard)

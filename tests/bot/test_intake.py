@@ -13,7 +13,7 @@ import pytest
 from aiogram import Bot
 
 from codemojex.bot.factory import build_bot
-from codemojex.bot.intake import Intake, IntakeOptions, PollerLease
+from codemojex.bot.intake import Intake, IntakeOptions, OnePoller
 from codemojex.bot.naming import MAX_UPDATE_BYTES, conversation, incoming
 from codemojex.bot.telegram.errors import BadToken
 from codemojex.engine.jobs import claims
@@ -66,7 +66,7 @@ class Bus:
 async def running(
     bot: Bot,
     bus: Bus,
-    held: PollerLease | None = None,
+    held: OnePoller | None = None,
     admit: Callable[[Sequence[Incoming]], Awaitable[bool]] | None = None,
 ) -> AsyncIterator[Intake]:
     intake = Intake(bot, admit or bus.admit, bus.deep, held, OPTIONS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from codemojex.bot.telegram import menu
-from codemojex.bot.telegram.errors import Fault
+from codemojex.bot.telegram.errors import TelegramFault
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -17,4 +17,4 @@ def test_every_command_of_the_menu_is_explained() -> None:
 
 def test_every_fault_has_its_consequence_written_down() -> None:
     table = (DOCS / "explanation" / "telegram.md").read_text()
-    assert [fault for fault in Fault if f"`{fault}`" not in table] == []
+    assert [fault for fault in TelegramFault if f"`{fault}`" not in table] == []

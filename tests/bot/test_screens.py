@@ -12,7 +12,7 @@ from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup
 
 from codemojex.bot.interaction.callbacks import ComposerPress
 from codemojex.play import games, keys, rooms
-from codemojex.play.games import Snapshot
+from codemojex.play.games import GameSnapshot
 from codemojex.play.people import players
 from tests.bot.stage import whole_way
 from tests.play.table import GameTable
@@ -40,7 +40,7 @@ class Show:
 
         return await self.people.wait_for_message(self.group if chat is None else chat, fits, after=after)
 
-    async def game(self, chat: int | None = None) -> Snapshot:
+    async def game(self, chat: int | None = None) -> GameSnapshot:
         chat = self.group if chat is None else chat
         kind, title = ("private", "Ada <3") if chat > 0 else ("supergroup", "The Den")
         room = await rooms.room_for(self.table.play, chat, None, kind, title)

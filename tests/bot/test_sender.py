@@ -17,7 +17,7 @@ from codemojex.engine.jobs import claims
 from codemojex.local_telegram import LocalTelegram
 from codemojex.play import rooms
 from codemojex.play.outbound import messages, orders, silence
-from codemojex.play.outbound.messages import Board, Composer, Message, Result, Say, encode
+from codemojex.play.outbound.messages import Board, Composer, Message, ResultOrder, Say, encode
 from codemojex.play.outcomes import Complete, Delay, Discard, Job, Outcome, Park, Retry
 from codemojex.play.people import players
 from codemojex.play.rooms import Room
@@ -160,7 +160,7 @@ async def test_the_result_tells_code_and_winner(office: Office) -> None:
     secret = await office.table.secret(game)
     await office.table.guess(game, "Ada", secret)
     await office.table.work()
-    order = Result(chat_id=office.room.chat_id, game=game.id, room=office.room.id, event="e")
+    order = ResultOrder(chat_id=office.room.chat_id, game=game.id, room=office.room.id, event="e")
     assert await office.send(order) is None
     [result] = await office.shown()
     assert "Ada cracked the code" in result["text"]
@@ -169,7 +169,7 @@ async def test_the_result_tells_code_and_winner(office: Office) -> None:
 
 async def test_a_result_is_not_told_while_the_game_is_on(office: Office) -> None:
     game = await office.table.open()
-    order = Result(chat_id=office.room.chat_id, game=game.id, room=office.room.id, event="e")
+    order = ResultOrder(chat_id=office.room.chat_id, game=game.id, room=office.room.id, event="e")
     outcomes = [await office.send(order, "JOB00000000001") for _ in range(11)]
     assert isinstance(outcomes[0], Delay)
     assert isinstance(outcomes[-1], Discard)
@@ -278,7 +278,7 @@ async def test_a_silent_chat_gets_the_result_that_it_missed_and_the_board_of_tod
     assert await office.send(office.board(game.id)) == Complete("silent")
     await table.guess(game, "Ada", await table.secret(game))
     await table.work()
-    result = Result(chat_id=office.room.chat_id, game=game.id, room=office.room.id, event="EVT")
+    result = ResultOrder(chat_id=office.room.chat_id, game=game.id, room=office.room.id, event="EVT")
     assert await office.send(result) == Complete("silent")
     today = await table.open(request="open-2")
     await orders.board(play, today, fresh=True)
@@ -289,7 +289,7 @@ async def test_a_silent_chat_gets_the_result_that_it_missed_and_the_board_of_tod
     assert "goes on unseen" in ordered[0].text
     assert [(type(order), order.game) for order in ordered[1:]] == [  # type: ignore[union-attr]
         (Board, today.id),
-        (Result, game.id),
+        (ResultOrder, game.id),
         (Board, game.id),
         (Board, today.id),
     ], "although one waited already, today's board comes below the result"

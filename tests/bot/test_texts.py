@@ -14,7 +14,7 @@ import codemojex.bot
 from codemojex.bot.telegram import menu
 from codemojex.bot.texts import Html, Texts, UnknownText, load_texts
 from codemojex.game.events import CLOSE_REASONS
-from codemojex.play.guesses import Refused
+from codemojex.play.guesses import NotAccepted
 
 PACKAGE = Path(codemojex.bot.__file__).parent
 KEYS = set(re.findall(r"^([a-z][\w-]*) =", (PACKAGE / "locales" / "en.ftl").read_text(), re.MULTILINE))
@@ -60,8 +60,8 @@ def test_no_sentence_is_unused() -> None:
 
 
 def test_every_reason_and_command_has_its_sentence() -> None:
-    reasons = get_args(Refused.__annotations__["reason"]) or get_args(
-        __import__("typing").get_type_hints(Refused)["reason"]
+    reasons = get_args(NotAccepted.__annotations__["reason"]) or get_args(
+        __import__("typing").get_type_hints(NotAccepted)["reason"]
     )
     wanted = {f"refused-{reason}" for reason in reasons}
     wanted |= {f"ending-{reason}" for reason in CLOSE_REASONS}

@@ -16,7 +16,7 @@ from codemojex.bot.storage import SessionStorage
 from codemojex.bot.telegram.identity import identify
 from codemojex.bot.telegram.menu import publish_menu
 from codemojex.bot.texts import load_texts
-from codemojex.bot.updates import Updates
+from codemojex.bot.updates import UpdateHandler
 from codemojex.engine.errors import ServerFull, Unavailable, UnknownOutcome
 from codemojex.engine.jobs import claims
 from codemojex.play import games, rooms
@@ -36,7 +36,7 @@ class Counter:
     def __init__(self, table: GameTable, bot: Bot, desk: Desk, dispatcher: Dispatcher) -> None:
         self.table = table
         self.desk = desk
-        self.updates = Updates(bot, dispatcher, desk)
+        self.updates = UpdateHandler(bot, dispatcher, desk)
 
     async def handle(self, update: dict[str, Any]) -> Outcome | None:
         return await self.raw(json.dumps(update).encode())
@@ -148,7 +148,7 @@ def failing(table: GameTable, error: Exception) -> Dispatcher:
 async def test_a_handlers_failure_is_a_retry_by_its_class_and_nothing_more(
     counter: Counter, bot: Bot, table: GameTable
 ) -> None:
-    counter.updates = Updates(bot, failing(table, LookupError("the secret is 🍎🍋🍇🍓")), counter.desk)
+    counter.updates = UpdateHandler(bot, failing(table, LookupError("the secret is 🍎🍋🍇🍓")), counter.desk)
     assert await counter.handle(message(1, "x")) == Retry("LookupError")
 
 
@@ -156,7 +156,7 @@ async def test_a_handlers_failure_is_a_retry_by_its_class_and_nothing_more(
 async def test_while_a_server_is_away_the_lane_rests_and_nobody_overtakes(
     counter: Counter, bot: Bot, table: GameTable, error: Exception
 ) -> None:
-    counter.updates = Updates(bot, failing(table, error), counter.desk)
+    counter.updates = UpdateHandler(bot, failing(table, error), counter.desk)
     assert isinstance(await counter.handle(message(1, "x")), Park)
 
 

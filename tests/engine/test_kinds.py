@@ -30,7 +30,7 @@ from codemojex.engine.jobs.outcome import Complete, Delay, Park, Retry
 from codemojex.engine.jobs.removal_marks import LockPlane
 from codemojex.engine.jobs.settlement import Policy, Settlement
 from codemojex.engine.maintenance.pump import Pump
-from codemojex.engine.maintenance.retention_loop import DeadLetters, MaxAge, RetentionDriver, RetentionPolicy
+from codemojex.engine.maintenance.retention_loop import DeadLetters, MaxAge, RetentionLoop, RetentionPolicy
 from codemojex.engine.nodes.node_lease import NodeLease
 from codemojex.engine.repeats import repeats
 from codemojex.engine.repeats.recurrence import All, Cron, Every, Skip
@@ -105,9 +105,9 @@ VARIABLE = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 MADE = (
     Dedup, NewJob, Flow, Fixed, Exponential, Every, Cron, Skip, All, Repeat, MaxLen, MinId, MaxAge, RetentionPolicy,
     DeadLetters, Policy, GroupOptions, WorkerOptions, BatchOptions, CacheOptions, Minter, Pump, LockPlane, NodeLease,
-    RetentionDriver, GroupReader, Worker, BatchWorker, NearCache, EffectBody, Effect, FaultyConnector,
+    RetentionLoop, GroupReader, Worker, BatchWorker, NearCache, EffectBody, Effect, FaultyConnector,
     ids.encode, ids.parse, ids.derive, ids.from_stream_id, ids.min_for, ids.rebrand,
-    ids.require, keyspace.of, keyspace.cache_prefix, keyspace.dedup_key, keyspace.repeat_name, url.place,
+    ids.require, keyspace.of, keyspace.cache_prefix, keyspace.dedup_key, keyspace.repeat_name, url.parse_address,
 )  # fmt: skip
 
 
@@ -164,7 +164,7 @@ def test_whatever_is_made_refuses_values_of_another_kind() -> None:
 
 def test_whatever_is_made_with_a_bus_takes_a_connector_only() -> None:
     made = [each for each in (*MADE, pubsub.subscribe) if "bus" in inspect.signature(each).parameters]
-    assert {Worker, BatchWorker, Pump, NodeLease, RetentionDriver, GroupReader, NearCache, LockPlane} <= {*made}
+    assert {Worker, BatchWorker, Pump, NodeLease, RetentionLoop, GroupReader, NearCache, LockPlane} <= {*made}
     for each in made:
         needed = inspect.signature(each).parameters.values()
         good = {p.name: GOOD[p.name] for p in needed if p.default is p.empty and p.name in GOOD}
@@ -323,9 +323,9 @@ async def test_a_bound_of_a_read_is_a_stream_id(bench: Bench, start: str) -> Non
         lambda: Flow(NewJob(UNKNOWN, b""), [NewJob(UNKNOWN, b"")]),  # type: ignore[list-item]
         *(partial(Effect, "note", keys=keys) for keys in NO_KEYS),
         *(partial(Effect, "note", args=args) for args in NO_ARGS),
-        lambda: RetentionDriver(BUS, [None]),  # type: ignore[arg-type,list-item]
-        lambda: url.place("valkey://user:secret@host:notaport"),
-        lambda: url.place("valkey://host:99999"),
+        lambda: RetentionLoop(BUS, [None]),  # type: ignore[arg-type,list-item]
+        lambda: url.parse_address("valkey://user:secret@host:notaport"),
+        lambda: url.parse_address("valkey://host:99999"),
     ],
 )
 def test_what_no_verb_can_mean_is_refused_when_it_is_made(make: Callable[[], object]) -> None:

@@ -13,7 +13,7 @@ from codemojex.engine.flows.flows import Flow
 from codemojex.engine.ids import Minter
 from codemojex.engine.inspection import admin, metrics
 from codemojex.engine.jobs import claims, jobs, pubsub, settlement
-from codemojex.engine.jobs.jobs import MAX_PAYLOAD, Dedup, Enqueued, NewJob, Refused
+from codemojex.engine.jobs.jobs import MAX_PAYLOAD, AdmissionRefused, Dedup, Enqueued, NewJob
 from codemojex.engine.jobs.outcome import Complete, Retry
 from codemojex.engine.jobs.settlement import Gone, Settled, Settlement, Stale
 from codemojex.engine.lanes import lanes
@@ -243,7 +243,7 @@ async def test_a_bad_job_in_the_middle_of_a_batch_spoils_no_other(bench: Bench) 
     new = [bench.job(), foreign, bench.job(lane=lane(1))]
     verdicts = await jobs.admit_many(bench.bus, bench.queue, new)
     assert verdicts[0] == verdicts[2] == Enqueued()
-    assert isinstance(verdicts[1], Refused)
+    assert isinstance(verdicts[1], AdmissionRefused)
     assert "EMQKIND" in verdicts[1].reason
     assert f"job:{foreign.id}" not in await bench.keys()
     await bench.sound()

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codemojex.game.emoji import Chat, Guess, Repeated, Unknown, WrongLength, canonical, clusters, parse_guess, token_of
+from codemojex.game.emoji import (
+    Guess,
+    NotACode,
+    Repeated,
+    UnknownEmoji,
+    WrongLength,
+    canonical,
+    clusters,
+    parse_guess,
+    token_of,
+)
 from codemojex.game.sets import EMOJI_SETS
 
 FRUIT = EMOJI_SETS["fruit"].tokens[:12]
@@ -85,7 +95,7 @@ def test_a_palette_of_tonable_emojis_takes_every_tone_and_prefers_the_exact_one(
     ],
 )
 def test_words_digits_and_punctuation_make_a_message_chat(text: str) -> None:
-    assert parse_guess(text, FRUIT, 6) == Chat()
+    assert parse_guess(text, FRUIT, 6) == NotACode()
 
 
 @pytest.mark.parametrize(
@@ -108,12 +118,12 @@ def test_words_digits_and_punctuation_make_a_message_chat(text: str) -> None:
     ],
 )
 def test_a_foreign_emoji_is_refused_by_name(text: str, cluster: str) -> None:
-    assert parse_guess(text, FRUIT, 6) == Unknown(cluster)
+    assert parse_guess(text, FRUIT, 6) == UnknownEmoji(cluster)
 
 
 def test_chat_comes_before_unknown_before_length_before_repetition() -> None:
-    assert parse_guess("🎉 wow", FRUIT, 4) == Chat()
-    assert parse_guess("🍎🍎🎉", FRUIT, 4) == Unknown("🎉")
+    assert parse_guess("🎉 wow", FRUIT, 4) == NotACode()
+    assert parse_guess("🍎🍎🎉", FRUIT, 4) == UnknownEmoji("🎉")
     assert parse_guess("🍎🍎🍋", FRUIT, 4) == WrongLength(3)
     assert parse_guess("🍎🍋🍇🍓🥝", FRUIT, 4) == WrongLength(5)
     assert parse_guess("🍎🍋🍎🍋", FRUIT, 4) == Repeated("🍎")
@@ -127,7 +137,7 @@ def test_locks_complete_a_shorter_guess_and_a_full_one_is_taken_as_typed() -> No
     assert parse_guess("🍋", FRUIT, 4, locks) == WrongLength(1)
     assert parse_guess("🍋🍓🍒", FRUIT, 4, locks) == WrongLength(3)
     assert parse_guess("🍎🍓", FRUIT, 4, locks) == Repeated("🍎")
-    assert parse_guess("hm", FRUIT, 4, locks) == Chat()
+    assert parse_guess("hm", FRUIT, 4, locks) == NotACode()
 
 
 def test_a_pin_from_another_palette_brings_no_foreign_emoji_in() -> None:
@@ -140,5 +150,5 @@ def test_any_text_gets_a_verdict(text: str) -> None:
     if isinstance(verdict, Guess):
         assert len(set(verdict.tokens)) == 6
         assert set(verdict.tokens) <= set(FRUIT)
-    if isinstance(verdict, Unknown):
+    if isinstance(verdict, UnknownEmoji):
         assert verdict.cluster in text

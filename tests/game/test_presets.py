@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from codemojex.game.presets import MODES, PRESETS, GameSettings, SettingsError, settings_for
+from codemojex.game.presets import MODES, PRESETS, GameSettings, GameSettingsError, settings_for
 from codemojex.game.sets import EMOJI_SETS
 
 
@@ -65,16 +65,16 @@ def test_codes_of_three_to_eight_are_allowed(length: int) -> None:
 def test_a_setting_out_of_range_is_refused_by_name_with_what_is_allowed(
     changes: dict, setting: str, sentence: str
 ) -> None:
-    with pytest.raises(SettingsError, match=sentence) as error:
+    with pytest.raises(GameSettingsError, match=sentence) as error:
         settings_for(**{"preset": "classic", **changes})
     assert error.value.setting == setting
     assert str(error.value).startswith(setting + ": ")
 
 
 def test_settings_cannot_be_made_invalid_past_the_presets() -> None:
-    with pytest.raises(SettingsError, match="from 3 to 8"):
+    with pytest.raises(GameSettingsError, match="from 3 to 8"):
         replace(settings_for("quick"), length=12)
-    with pytest.raises(SettingsError, match="canonical"):
+    with pytest.raises(GameSettingsError, match="canonical"):
         replace(settings_for("quick"), palette=("🍎\ufe0f", "🍋", "🍇", "🍓"))
 
 

@@ -23,7 +23,7 @@ from codemojex.game.presets import GameSettings, settings_for
 from codemojex.play import games, guesses, keys, rooms, scoring
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Options, Play
-from codemojex.play.games import Opened, Snapshot
+from codemojex.play.games import GameSnapshot, Opened
 from codemojex.play.guesses import Accepted
 from codemojex.play.people import players
 from codemojex.play.people.players import Player
@@ -66,18 +66,20 @@ class GameTable:
     def queue(self) -> str:
         return keys.queue(self.play.options, self.room.id)
 
-    async def open(self, settings: GameSettings | None = None, *, request: str = "open-1", by: str = "Ada") -> Snapshot:
+    async def open(
+        self, settings: GameSettings | None = None, *, request: str = "open-1", by: str = "Ada"
+    ) -> GameSnapshot:
         opened = await games.open_game(
             self.play, self.room, self.people[by], settings or settings_for("quick", "race"), request
         )
         assert isinstance(opened, Opened)
         return opened.game
 
-    async def secret(self, game: Snapshot) -> tuple[str, ...]:
+    async def secret(self, game: GameSnapshot) -> tuple[str, ...]:
         raw = await self.play.bus.execute("HGET", keys.secret(self.queue, game.id), "tokens")
         return msgspec.json.decode(raw, type=tuple[str, ...])
 
-    async def wrong(self, game: Snapshot, number: int = 1) -> tuple[str, ...]:
+    async def wrong(self, game: GameSnapshot, number: int = 1) -> tuple[str, ...]:
         """A guess that is not the secret, another one for each number: the secret rotated, then in other orders."""
         secret = await self.secret(game)
         rotations = [secret[n:] + secret[:n] for n in range(len(secret))]
@@ -86,14 +88,14 @@ class GameTable:
         others = (code for code in itertools.permutations(secret) if code not in rotations)
         return next(itertools.islice(others, number - len(secret), None))
 
-    async def guess(self, game: Snapshot, by: str, code: Sequence[str], request: str | None = None) -> Accepted:
+    async def guess(self, game: GameSnapshot, by: str, code: Sequence[str], request: str | None = None) -> Accepted:
         answer = await self.submit(game, by, code, request)
         assert isinstance(answer, Accepted), answer
         return answer
 
     async def submit(
-        self, game: Snapshot, by: str, code: Sequence[str], request: str | None = None
-    ) -> Accepted | guesses.Refused:
+        self, game: GameSnapshot, by: str, code: Sequence[str], request: str | None = None
+    ) -> Accepted | guesses.NotAccepted:
         request = request or f"r{next(self.requests)}"
         return await guesses.submit(self.play, game, self.people[by], code, request)
 
@@ -119,7 +121,7 @@ class GameTable:
             replies += [getattr(verdict, "reply", None) for verdict in await self.settle(jobs)]
         raise AssertionError("the queue never becomes empty")
 
-    async def look_again(self, game: Snapshot) -> None:
+    async def look_again(self, game: GameSnapshot) -> None:
         """Every look at the game that is ordered for later, but for the deadline, is due now."""
         schedule = f"emq:{{{self.queue}}}:schedule"
         deadline = await self.play.bus.execute("HGET", keys.game(self.queue, game.id), "deadline_job")
@@ -127,28 +129,28 @@ class GameTable:
             if job != deadline:
                 await self.play.bus.execute("ZADD", schedule, 1, job)
 
-    async def let_the_joining_end(self, game: Snapshot) -> None:
+    async def let_the_joining_end(self, game: GameSnapshot) -> None:
         """As if the time for others to join were over."""
         place = keys.game(self.queue, game.id)
         assert await self.play.bus.execute("HSET", place, "ends_ms", 1) == 0, "no time to join is running"
         await self.look_again(game)
 
-    async def state(self, game: Snapshot) -> GameState:
+    async def state(self, game: GameSnapshot) -> GameState:
         state = await views.view(self.play, game.id)
         assert state is not None
         return state
 
-    async def fresh(self, game: Snapshot) -> Snapshot:
+    async def fresh(self, game: GameSnapshot) -> GameSnapshot:
         found = await games.refresh(self.play, game.id)
         assert found is not None
         return found
 
-    async def records(self, game: Snapshot) -> list[StreamRecord]:
+    async def records(self, game: GameSnapshot) -> list[StreamRecord]:
         page = await views.page_after(self.play, game.id, "")
         return [item.record for item in page if isinstance(item, views.Told)]
 
-    async def events(self, game: Snapshot) -> list[Event]:
+    async def events(self, game: GameSnapshot) -> list[Event]:
         return [views.event_of(record) for record in await self.records(game)]
 
-    async def kinds(self, game: Snapshot) -> list[str]:
+    async def kinds(self, game: GameSnapshot) -> list[str]:
         return [record.kind for record in await self.records(game)]

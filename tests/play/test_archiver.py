@@ -16,7 +16,7 @@ from codemojex.game.presets import settings_for
 from codemojex.play import games, keys
 from codemojex.play.archive import archiver
 from codemojex.play.archive.archiver import Archiver
-from codemojex.play.games import Snapshot
+from codemojex.play.games import GameSnapshot
 from codemojex.play.views import views
 from codemojex.play.views.folds import Folds
 from codemojex.store import engine
@@ -24,7 +24,7 @@ from codemojex.store.history import read_game, read_records
 from tests.play.table import GameTable
 
 
-async def finished(table: GameTable, mode: str = "race") -> Snapshot:
+async def finished(table: GameTable, mode: str = "race") -> GameSnapshot:
     game = await table.open(settings_for("quick", "team" if mode == "team" else "race"))
     await table.guess(game, "Ada", await table.wrong(game))
     await table.guess(game, "Boris", await table.secret(game))
@@ -38,7 +38,7 @@ def forgetful(table: GameTable) -> GameTable:
     return replace(table, play=replace(table.play, folds=Folds()))
 
 
-async def length(table: GameTable, game: Snapshot) -> int:
+async def length(table: GameTable, game: GameSnapshot) -> int:
     return await table.play.bus.execute("XLEN", f"emq:{{{table.queue}}}:stream:{game.id}")
 
 

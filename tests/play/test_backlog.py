@@ -16,9 +16,9 @@ from codemojex.ops.health import checks_for, examine
 from codemojex.play import games, guesses, keys
 from codemojex.play.archive import archiver, backlog
 from codemojex.play.archive.archiver import Archiver
-from codemojex.play.archive.backlog import Backlog, Watch
+from codemojex.play.archive.backlog import Backlog, BacklogWatch
 from codemojex.play.closing import end
-from codemojex.play.games import Full, Opened, Snapshot
+from codemojex.play.games import Full, GameSnapshot, Opened
 from codemojex.store import engine
 from codemojex.store.history import read_game
 from tests.play.table import GameTable
@@ -35,7 +35,7 @@ class Time:
         return self.now
 
 
-async def played(table: GameTable, number: int = 1) -> Snapshot:
+async def played(table: GameTable, number: int = 1) -> GameSnapshot:
     game = await table.open(request=f"open-{number}")
     await table.guess(game, "Boris", await table.wrong(game))
     await table.guess(game, "Ada", await table.secret(game))
@@ -43,7 +43,7 @@ async def played(table: GameTable, number: int = 1) -> Snapshot:
     return game
 
 
-async def alive(table: GameTable, game: Snapshot) -> list[int]:
+async def alive(table: GameTable, game: GameSnapshot) -> list[int]:
     """The life times of the game's keys that exist: -1 is without end."""
     found = await table.play.bus.all([("PTTL", k) for k in keys.expiring(table.play.options, game.id, game.room)])
     return [ttl for ttl in found if ttl != -2]
@@ -192,7 +192,7 @@ async def test_old_backlog_is_told_once_then_once_a_minute_and_when_it_ends(
 ) -> None:
     caplog.set_level(logging.INFO, "codemojex.play.archive.backlog")
     clock = Time()
-    watch = Watch(table.play, monotonic=clock)
+    watch = BacklogWatch(table.play, monotonic=clock)
     game = await played(table)
     await watch.look()
     assert not caplog.records, "a fresh one is no news"

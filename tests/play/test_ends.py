@@ -10,12 +10,12 @@ import pytest
 from codemojex.game.presets import settings_for
 from codemojex.play import closing, keys
 from codemojex.play.closing import Ended, NotEnded, Vote
-from codemojex.play.games import Snapshot
-from codemojex.play.guesses import Refused
+from codemojex.play.games import GameSnapshot
+from codemojex.play.guesses import NotAccepted
 from tests.play.table import GameTable
 
 
-async def let_the_deadline_come(table: GameTable, game: Snapshot) -> None:
+async def let_the_deadline_come(table: GameTable, game: GameSnapshot) -> None:
     """As if the time were over: the game's deadline and its scheduled job are due now."""
     bus = table.play.bus
     await bus.execute("HSET", keys.game(table.queue, game.id), "deadline_ms", 1)
@@ -41,7 +41,7 @@ async def test_game_closes_at_its_deadline(table: GameTable) -> None:
 async def test_guess_after_the_deadline_is_late_although_nobody_closed_the_game_yet(table: GameTable) -> None:
     game = await table.open()
     await let_the_deadline_come(table, game)
-    assert await table.submit(game, "Ada", await table.wrong(game)) == Refused("late")
+    assert await table.submit(game, "Ada", await table.wrong(game)) == NotAccepted("late")
 
 
 async def test_crack_accepted_before_the_deadline_wins_although_it_is_scored_later(table: GameTable) -> None:
@@ -52,7 +52,7 @@ async def test_crack_accepted_before_the_deadline_wins_although_it_is_scored_lat
     await let_the_deadline_come(table, game)
     await table.settle(await table.claim())
     assert (await table.fresh(game)).state == "closing"
-    assert await table.submit(game, "Chen", await table.wrong(game)) == Refused("closed")
+    assert await table.submit(game, "Chen", await table.wrong(game)) == NotAccepted("closed")
     await table.settle(guesses)
     await table.work()
     state = await table.state(game)
@@ -93,7 +93,7 @@ async def test_starter_ends_the_game_and_others_do_not(table: GameTable) -> None
     assert await closing.end(table.play, game, ada, by_admin=False, request="e1") == Ended()
     assert await closing.end(table.play, game, ada, by_admin=False, request="e1") == Ended(again=True)
     assert await closing.end(table.play, game, ada, by_admin=False, request="e2") == NotEnded("closed")
-    assert await table.submit(game, "Chen", await table.wrong(game)) == Refused("closed")
+    assert await table.submit(game, "Chen", await table.wrong(game)) == NotAccepted("closed")
     await table.work()
     assert (await table.state(game)).phase == "settled"
     assert (await table.kinds(game)).count("game.closed") == 1

@@ -8,7 +8,7 @@ import pytest
 
 from codemojex.game.presets import settings_for
 from codemojex.play import keys
-from codemojex.play.guesses import Accepted, Refused
+from codemojex.play.guesses import Accepted, NotAccepted
 from tests.play.table import GameTable
 
 
@@ -39,7 +39,7 @@ async def test_no_try_is_lost_or_charged_twice_under_concurrency(table: GameTabl
     fresh = [answer for answer in accepted if not answer.again]
     assert sorted(answer.try_no for answer in fresh) == [1, 2, 3, 4, 5]
     assert sorted(answer.seq for answer in fresh) == [1, 2, 3, 4, 5]
-    assert {answer.reason for answer in answers if isinstance(answer, Refused)} == {"no_tries"}
+    assert {answer.reason for answer in answers if isinstance(answer, NotAccepted)} == {"no_tries"}
     await table.work()
     state = await table.state(game)
     assert state.tries_used(table.people["Ada"].id) == 5
@@ -50,12 +50,12 @@ async def test_guess_beyond_the_tries_is_refused(table: GameTable) -> None:
     game = await table.open(settings_for("quick", "race", tries=1))
     await table.guess(game, "Boris", await table.wrong(game))
     await table.guess(game, "Ada", await table.wrong(game))
-    assert await table.submit(game, "Ada", await table.wrong(game)) == Refused("no_tries")
+    assert await table.submit(game, "Ada", await table.wrong(game)) == NotAccepted("no_tries")
 
 
 async def test_a_solo_game_takes_guesses_of_its_starter_only(table: GameTable) -> None:
     game = await table.open(settings_for("quick", "solo"), by="Ada")
-    assert await table.submit(game, "Boris", await table.secret(game)) == Refused("not_yours")
+    assert await table.submit(game, "Boris", await table.secret(game)) == NotAccepted("not_yours")
     await table.guess(game, "Ada", await table.wrong(game))
 
 
@@ -64,7 +64,7 @@ async def test_guess_within_the_cool_down_is_refused_with_the_rest_of_it(table: 
     game = await slow.open()
     await slow.guess(game, "Ada", await slow.wrong(game))
     answer = await slow.submit(game, "Ada", await slow.wrong(game, 2))
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, NotAccepted)
     assert answer.reason == "cooldown"
     assert 0 < answer.wait_ms <= 60_000
     await slow.guess(game, "Boris", await slow.wrong(game))
@@ -75,7 +75,7 @@ async def test_guesses_that_wait_are_bounded(table: GameTable) -> None:
     game = await small.open()
     await small.guess(game, "Ada", await small.wrong(game))
     await small.guess(game, "Boris", await small.wrong(game))
-    assert await small.submit(game, "Chen", await small.wrong(game)) == Refused("busy")
+    assert await small.submit(game, "Chen", await small.wrong(game)) == NotAccepted("busy")
     await small.work()
     await small.guess(game, "Chen", await small.wrong(game))
 
@@ -84,7 +84,7 @@ async def test_guess_for_an_expired_game_is_gone(table: GameTable) -> None:
     game = await table.open()
     code = await table.wrong(game)
     await table.play.bus.execute("DEL", keys.game(table.queue, game.id))
-    assert await table.submit(game, "Ada", code) == Refused("gone")
+    assert await table.submit(game, "Ada", code) == NotAccepted("gone")
 
 
 async def test_guess_outside_the_rules_is_an_error(table: GameTable) -> None:
@@ -107,9 +107,9 @@ async def test_second_identical_guess_is_refused_before_the_first_is_scored(tabl
     game = await table.open()
     code = await table.wrong(game)
     first = await table.guess(game, "Ada", code)
-    assert await table.submit(game, "Ada", code) == Refused("tried_waiting")
+    assert await table.submit(game, "Ada", code) == NotAccepted("tried_waiting")
     await table.work()
-    assert await table.submit(game, "Ada", code) == Refused("tried")
+    assert await table.submit(game, "Ada", code) == NotAccepted("tried")
     second = await table.guess(game, "Ada", await table.wrong(game, 2))
     assert (second.seq, second.tries_left) == (2, first.tries_left - 1), "a refused repeat costs nothing"
     assert len(await table.kinds(game)) == 4, "and tells nobody anything"
@@ -126,10 +126,10 @@ async def test_team_forgives_the_repeats_of_all(table: GameTable) -> None:
     game = await table.open(settings_for("quick", "team"))
     code = await table.wrong(game)
     first = await table.guess(game, "Ada", code)
-    assert await table.submit(game, "Boris", code) == Refused("team_tried_waiting")
-    assert await table.submit(game, "Ada", code) == Refused("tried_waiting")
+    assert await table.submit(game, "Boris", code) == NotAccepted("team_tried_waiting")
+    assert await table.submit(game, "Ada", code) == NotAccepted("tried_waiting")
     await table.work()
-    assert await table.submit(game, "Boris", code) == Refused("team_tried")
+    assert await table.submit(game, "Boris", code) == NotAccepted("team_tried")
     other = await table.guess(game, "Boris", await table.wrong(game, 2))
     assert other.tries_left == first.tries_left - 1
 
@@ -139,7 +139,7 @@ async def test_of_identical_guesses_at_once_one_is_taken(table: GameTable) -> No
     code = await table.wrong(game)
     answers = await asyncio.gather(*(table.submit(game, "Ada", code, f"u{i}") for i in range(20)))
     assert sum(isinstance(answer, Accepted) for answer in answers) == 1
-    assert {answer.reason for answer in answers if isinstance(answer, Refused)} == {"tried_waiting"}
+    assert {answer.reason for answer in answers if isinstance(answer, NotAccepted)} == {"tried_waiting"}
 
 
 async def test_same_request_is_answered_again_and_not_refused_as_a_repeat(table: GameTable) -> None:
@@ -153,11 +153,13 @@ async def test_repeat_is_told_of_the_tries_that_are_gone(table: GameTable) -> No
     game = await table.open(settings_for("quick", "race", tries=1))
     await table.guess(game, "Boris", await table.wrong(game))
     await table.guess(game, "Ada", await table.wrong(game))
-    assert await table.submit(game, "Ada", await table.wrong(game)) == Refused("no_tries"), "nothing is left to save"
+    assert await table.submit(game, "Ada", await table.wrong(game)) == NotAccepted("no_tries"), (
+        "nothing is left to save"
+    )
 
 
 async def test_repeat_within_the_cool_down_is_told_as_a_repeat(table: GameTable) -> None:
     slow = table.with_options(cooldown_ms=60_000)
     game = await slow.open()
     await slow.guess(game, "Ada", await slow.wrong(game))
-    assert await slow.submit(game, "Ada", await slow.wrong(game)) == Refused("tried_waiting")
+    assert await slow.submit(game, "Ada", await slow.wrong(game)) == NotAccepted("tried_waiting")

@@ -10,13 +10,13 @@ import pytest
 from codemojex.engine.jobs import claims, settlement
 from codemojex.engine.jobs.outcome import Complete
 from codemojex.engine.jobs.settlement import Settlement
-from codemojex.engine.maintenance.retention_loop import RetentionDriver
+from codemojex.engine.maintenance.retention_loop import RetentionLoop
 from codemojex.engine.streams import streams
 from codemojex.play import closing, keys, rooms
 from codemojex.play.archive.archiver import Archiver
 from codemojex.play.outbound import composers, feed, messages, orders, sent
 from codemojex.play.outbound.composers import Composing
-from codemojex.play.outbound.messages import Board, Composer, Edit, Message, Result, Say
+from codemojex.play.outbound.messages import Board, Composer, Edit, Message, ResultOrder, Say
 from codemojex.play.outbound.orders import Sent
 from tests.play.table import LEASE_MS, GameTable
 
@@ -92,7 +92,7 @@ async def test_feed_orders_one_board_and_one_result(table: GameTable) -> None:
     await read_feed(table)
     await read_feed(table)
     told = await outbox(table)
-    assert [type(message) for message in told] == [Board, Result]
+    assert [type(message) for message in told] == [Board, ResultOrder]
     await read_feed(table)
     assert [type(message) for message in await outbox(table)] == [Board], "a result is told once per event"
 
@@ -130,7 +130,7 @@ async def test_readers_serve_the_feed(table: GameTable) -> None:
         await table.work()
         told: list[Message] = []
         end = time.monotonic() + 10
-        while Result not in map(type, told) or await table.play.bus.execute("ZCARD", keys.complete(table.queue)):
+        while ResultOrder not in map(type, told) or await table.play.bus.execute("ZCARD", keys.complete(table.queue)):
             assert time.monotonic() < end
             told += await outbox(table)
             await asyncio.sleep(0.02)
@@ -145,7 +145,7 @@ async def test_feed_is_trimmed_behind_its_slowest_group_only(table: GameTable, m
     await table.open()
     stream = f"emq:{{{table.queue}}}:stream:feed"
     await table.play.bus.execute("XGROUP", "CREATE", stream, "outbound", "0")
-    retention = RetentionDriver(table.play.bus, [feed.retention(table.queue)])
+    retention = RetentionLoop(table.play.bus, [feed.retention(table.queue)])
     (trimmed,) = await retention.sweep()
     assert trimmed is not None
     assert trimmed.held_by == "group:outbound"

@@ -13,8 +13,8 @@ from codemojex.engine.worker.worker import Worker, WorkerOptions
 from codemojex.game.fold import fold
 from codemojex.game.presets import settings_for
 from codemojex.play import scoring
-from codemojex.play.games import Snapshot
-from codemojex.play.guesses import Accepted, Refused, submit
+from codemojex.play.games import GameSnapshot
+from codemojex.play.guesses import Accepted, NotAccepted, submit
 from codemojex.play.people import players
 from codemojex.play.people.players import Player
 from codemojex.play.views.folds import Folds
@@ -32,7 +32,7 @@ def worker(table: GameTable) -> Worker:
     )
 
 
-async def until_settled(table: GameTable, game: Snapshot) -> None:
+async def until_settled(table: GameTable, game: GameSnapshot) -> None:
     end = time.monotonic() + 30
     while (await table.fresh(game)).state != "settled":
         assert time.monotonic() < end, await table.fresh(game)
@@ -56,13 +56,15 @@ async def test_crowd_and_dying_workers_give_the_game_that_the_order_of_submissio
             await asyncio.sleep(chance.random() * 0.05)
             code = secret if chance.random() < 0.03 else tuple(chance.sample(game.settings.palette, 4))
             if code in sent:
-                assert isinstance(await submit(table.play, game, player, code, f"{player.id}-{turn}-repeat"), Refused)
+                assert isinstance(
+                    await submit(table.play, game, player, code, f"{player.id}-{turn}-repeat"), NotAccepted
+                )
                 continue
             sent.add(code)
             request = f"{player.id}-{turn}"
             answers = [await submit(table.play, game, player, code, request) for _ in range(chance.choice((1, 1, 2)))]
             for answer in answers:
-                if isinstance(answer, Refused):
+                if isinstance(answer, NotAccepted):
                     assert answer.reason == "closed"
                     return
             [first, *more] = [answer for answer in answers if isinstance(answer, Accepted)]

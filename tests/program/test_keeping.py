@@ -22,7 +22,7 @@ from codemojex.engine.lanes import limits
 from codemojex.engine.transport.connector import Connector
 from codemojex.play.context import Play
 from codemojex.play.inbound import inbox
-from codemojex.roles.internal import Watch
+from codemojex.roles.internal import Observers
 from codemojex.roles.limits_keeper import MARK, Keeper, on_reconnect
 from codemojex.settings import Settings, load_settings
 from tests.support.valkey import ValkeyServer
@@ -213,7 +213,7 @@ async def test_the_order_of_conversations_and_chats_is_brought_by_the_claim(role
 
     store: Any = None
     play = Play(bus, Minter(1), SystemClock(), store)
-    part: Any = telegram.part_of(role, settings(), Mock(), Mock(play=play), Mock(), watch=Watch())
+    part: Any = telegram.part_of(role, settings(), Mock(), Mock(play=play), Mock(), watch=Observers())
     queue = inbox.QUEUE if role == "updates" else play.options.outbound
     room = ids.derive("CNV", "one")
     made = [NewJob(play.mint.mint("JOB"), b"?", lane=room) for _ in range(3)]

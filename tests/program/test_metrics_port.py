@@ -68,7 +68,7 @@ async def test_a_port_that_is_taken_ends_the_start_with_a_remedy(
 ) -> None:
     taken, server = Exporter("127.0.0.1", 0), start_valkey()
     for place in ({"metrics_port": taken.port}, {"metrics_port": 0, "metrics_host": "a..b"}):
-        with pytest.raises(app.Fault, match=r"metrics.*CODEMOJEX_METRICS_PORT"):
+        with pytest.raises(app.UserError, match=r"metrics.*CODEMOJEX_METRICS_PORT"):
             await app._run(_settings(server, tmp_path, **place), ["clock"], asyncio.Event())
     await taken.close()
 

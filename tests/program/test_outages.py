@@ -20,7 +20,7 @@ from codemojex.engine.nodes.node_lease import NodeLease
 from codemojex.engine.transport.connector import Connector
 from codemojex.outages import EVERY_S, QUIET_S, Outages
 from codemojex.play.context import Play
-from codemojex.roles.internal import Part, Watch, observe, options_of, parts_of
+from codemojex.roles.internal import Observers, Part, observe, options_of, parts_of
 from codemojex.roles.limits_keeper import Keeper
 from codemojex.settings import load_settings
 from codemojex.store.engine import close, open_store
@@ -115,7 +115,7 @@ async def everything_at_work(url: str, directory: Path) -> AsyncGenerator[None]:
             await keeper.look()
             parts: list[Part] = [keeper]
             for role in ("score", "feed", "clock", "archive"):
-                parts += parts_of(role, settings, play, "me", Watch())
+                parts += parts_of(role, settings, play, "me", Observers())
             async with asyncio.TaskGroup() as tasks:
                 work = [tasks.create_task(part.run()) for part in parts]
                 try:

@@ -14,7 +14,7 @@ from codemojex.engine.ids import Minter
 from codemojex.engine.transport.connector import Connector
 from codemojex.play.caches import with_caches
 from codemojex.play.context import Play
-from codemojex.roles.internal import Watch, limits_of, no_queue, options_of, parts_of, queues_of, worker_options
+from codemojex.roles.internal import Observers, limits_of, no_queue, options_of, parts_of, queues_of, worker_options
 from codemojex.settings import PREFIX, Settings, SettingsError, load_settings
 from tests.support.valkey import ValkeyServer
 
@@ -176,7 +176,7 @@ async def test_the_engine_takes_what_a_setting_may_be(
     settings = settings.model_copy(update={"partitions": 1})  # many take long
     play = Play(bus, Minter(1), SystemClock(), store, options=options_of(settings))
     for role in ("score", "feed", "clock", "archive"):
-        assert parts_of(role, settings, play, "me", Watch())
+        assert parts_of(role, settings, play, "me", Observers())
     for concurrency in (settings.update_concurrency, settings.send_concurrency):
         worker_options(settings, "cm", concurrency)
     with_caches(play, NearCache(bus), max_entries=settings.cache_max_entries)

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event, select, update
 
 from codemojex.store import history
-from codemojex.store.archive import AlreadyFolded, Conflict, Folded, fold_game, read_watermark
+from codemojex.store.archive import AlreadyFolded, ArchiveConflict, Archived, fold_game, read_watermark
 from codemojex.store.engine import close, open_store, reading, writing
 from codemojex.store.errors import SegmentDamaged
 from codemojex.store.records import StreamRecord, Watermark
@@ -56,7 +56,7 @@ def crash_at(store, number: int) -> Iterator[list[str]]:
 async def test_folded_game_reads_back_equal(store):
     rows = game()
     page = records(rows.id)
-    assert await fold(store, rows, page) == Folded(Watermark(page[-1].id, 1))
+    assert await fold(store, rows, page) == Archived(Watermark(page[-1].id, 1))
     assert await history.read_game(store, rows.id) == rows
     assert await history.read_records(store, rows.id) == page
     assert await read_watermark(store, QUEUE, rows.id) == Watermark(page[-1].id, 1)
@@ -84,11 +84,11 @@ async def test_pages_of_a_long_stream_come_back_as_one(store):
     rows = game()
     page = records(rows.id, 7)
     first = await fold_game(store, QUEUE, rows.id, page[:3], None, None)
-    assert first == Folded(Watermark(page[2].id, 1))
+    assert first == Archived(Watermark(page[2].id, 1))
     assert await history.read_game(store, rows.id) is None
     second = await fold_game(store, QUEUE, rows.id, page[3:5], None, first.watermark)
     last = await fold(store, rows, page[5:], second.watermark)
-    assert last == Folded(Watermark(page[6].id, 3))
+    assert last == Archived(Watermark(page[6].id, 3))
     assert await history.read_records(store, rows.id) == page
     assert await history.read_game(store, rows.id) == rows
 
@@ -101,7 +101,7 @@ async def test_of_two_archivers_one_folds_and_the_other_sees_it(store, store_url
             page = records(rows.id)
             async with asyncio.timeout(20):
                 answers = await asyncio.gather(*(fold(s, rows, page) for s in (store, other, store, other)))
-            assert sorted(type(answer).__name__ for answer in answers) == ["AlreadyFolded"] * 3 + ["Folded"]
+            assert sorted(type(answer).__name__ for answer in answers) == ["AlreadyFolded"] * 3 + ["Archived"]
             assert {answer.watermark for answer in answers} == {Watermark(page[-1].id, 1)}
             assert await history.read_game(store, rows.id) == rows
     finally:
@@ -116,7 +116,7 @@ async def test_games_with_the_same_people_in_any_order_fold_at_once(store):
     ]
     async with asyncio.timeout(30):
         answers = await asyncio.gather(*(fold(store, rows, records(rows.id)) for rows in games))
-    assert all(isinstance(answer, Folded) for answer in answers)
+    assert all(isinstance(answer, Archived) for answer in answers)
 
 
 async def test_crash_before_any_statement_leaves_nothing_and_the_next_fold_succeeds(store):
@@ -133,7 +133,7 @@ async def test_crash_before_any_statement_leaves_nothing_and_the_next_fold_succe
             break
         assert await contents(store) == empty
     assert len(seen) == 7, "watermark, room, players, game, guesses, standings, segment"
-    assert answer == Folded(Watermark(page[-1].id, 1))
+    assert answer == Archived(Watermark(page[-1].id, 1))
     assert await history.read_game(store, rows.id) == rows
 
 
@@ -174,7 +174,7 @@ asyncio.run(main())
         assert await killed.wait() == 9
     assert await contents(store) == empty
     rows = game()
-    assert isinstance(await fold(store, rows, records(rows.id)), Folded)
+    assert isinstance(await fold(store, rows, records(rows.id)), Archived)
 
 
 async def test_moved_watermark_is_a_conflict_and_writes_nothing(store):
@@ -185,10 +185,10 @@ async def test_moved_watermark_is_a_conflict_and_writes_nothing(store):
     at = Watermark(page[2].id, 1)
     for stale in (None, Watermark(page[1].id, 1), replace(at, epoch=2), replace(at, epoch=0)):
         answer = await fold(store, rows, page[3:], stale)
-        assert isinstance(answer, Conflict)
+        assert isinstance(answer, ArchiveConflict)
         assert (answer.kind, answer.watermark) == ("moved", at)
     assert await contents(store) == before
-    assert isinstance(await fold(store, rows, page[3:], at), Folded)
+    assert isinstance(await fold(store, rows, page[3:], at), Archived)
 
 
 async def test_other_content_of_the_same_range_is_a_conflict(store):
@@ -197,7 +197,7 @@ async def test_other_content_of_the_same_range_is_a_conflict(store):
     await fold(store, rows, page)
     before = await contents(store)
     answer = await fold(store, rows, [*page[:1], replace(page[1], data={"forged": True}), page[2]])
-    assert isinstance(answer, Conflict)
+    assert isinstance(answer, ArchiveConflict)
     assert (answer.kind, answer.watermark) == ("diverged", Watermark(page[-1].id, 1))
     assert await contents(store) == before
 
@@ -206,7 +206,7 @@ async def test_rows_that_a_constraint_refuses_are_a_conflict_that_shows_no_secre
     rows = game(commitment="short")
     empty = await contents(store)
     answer = await fold(store, rows, records(rows.id))
-    assert isinstance(answer, Conflict)
+    assert isinstance(answer, ArchiveConflict)
     assert answer.kind == "refused"
     assert "ck_games_commitment" in answer.detail
     assert "🦊" not in answer.detail
@@ -220,7 +220,7 @@ async def test_user_who_has_another_player_id_already_is_a_conflict(store):
     twin = player(user_id=first.players[0].user_id)
     second = game(players=(twin,), winner=None, cut=None, guesses=(), standings=())
     answer = await fold(store, second, records(second.id))
-    assert isinstance(answer, Conflict)
+    assert isinstance(answer, ArchiveConflict)
     assert answer.kind == "refused"
 
 

@@ -24,7 +24,7 @@ from codemojex.engine.streams.record import Record
 from codemojex.game.presets import GameSettings, settings_for
 from codemojex.play import games, guesses, keys, rooms
 from codemojex.play.context import Play
-from codemojex.play.games import Opened, Snapshot
+from codemojex.play.games import GameSnapshot, Opened
 from codemojex.play.guesses import Accepted
 from codemojex.play.people import players
 from codemojex.play.people.players import Player
@@ -46,7 +46,7 @@ class Room:
     """A room with a game, people who never guess right, and a count of their guesses."""
 
     play: Play
-    game: Snapshot
+    game: GameSnapshot
     people: list[Player]
     secret: tuple[str, ...]
     sent: Any = field(default_factory=itertools.count)
@@ -91,14 +91,14 @@ async def feed(play: Play) -> list[Record]:
             return records
 
 
-async def scored_count(play: Play, game: Snapshot) -> int:
+async def scored_count(play: Play, game: GameSnapshot) -> int:
     """How many guesses of a game are scored: those accepted less those that wait."""
     outstanding = keys.of_game(play.options, game.id, game.room)[7]
     taken, waiting = await play.bus.pipeline([("HGET", keys.game(QUEUE, game.id), "seq"), ("ZCARD", outstanding)])
     return int(taken or 0) - waiting
 
 
-async def footprint(play: Play, game: Snapshot) -> dict[str, int]:
+async def footprint(play: Play, game: GameSnapshot) -> dict[str, int]:
     """How much scoring has written for a game."""
     names = keys.of_game(play.options, game.id, game.room)
     reads = [("XLEN", names[1]), ("XLEN", names[2]), ("HLEN", names[6]), ("HGET", names[3], "seq")]

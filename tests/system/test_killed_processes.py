@@ -28,7 +28,7 @@ from codemojex.engine.streams import streams
 from codemojex.engine.streams.record import Record
 from codemojex.game.events import GuessAccepted, GuessRefused, GuessScored
 from codemojex.play import games, keys, rooms
-from codemojex.play.games import Snapshot
+from codemojex.play.games import GameSnapshot
 from codemojex.play.views import views
 from codemojex.store.history import read_game, read_records
 from tests.support.databases import migrated_database, postgres_server
@@ -71,7 +71,7 @@ class Played:
     """One room's evening: who wrote what in which order, and the game that it was written for."""
 
     chat_id: int
-    game: Snapshot
+    game: GameSnapshot
     cracks: bool
     sent: list[tuple[str, tuple[str, ...]]] = field(default_factory=list[tuple[str, tuple[str, ...]]])
 
@@ -113,7 +113,7 @@ async def evening(place: Ground, people: People, seats: asyncio.Semaphore, numbe
         chat_id = await people.add_group(f"Room {number}", members, bot_admin=True)
         await people.send(members[0], chat_id, "/play classic")
 
-        async def live() -> Snapshot | None:
+        async def live() -> GameSnapshot | None:
             place.fleet.check()
             room = await rooms.find(place.play, chat_id, None)
             return room and await games.live_game(place.play, room.id)

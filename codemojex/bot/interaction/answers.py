@@ -8,7 +8,7 @@ from aiogram import Bot
 from aiogram.types import CallbackQuery
 
 from codemojex.bot.sending.board_view import utf16
-from codemojex.bot.telegram.errors import Fault, classify
+from codemojex.bot.telegram.errors import TelegramFault, classify
 
 log = logging.getLogger(__name__)
 TOAST_LIMIT = 200  # UTF-16 units
@@ -20,7 +20,7 @@ async def answer(bot: Bot, query: CallbackQuery, text: str = "", *, alert: bool 
         await bot.answer_callback_query(query.id, text=cut(text) or None, show_alert=alert or None)
     except Exception as error:
         met = classify(error)
-        if met.fault is not Fault.QUERY_EXPIRED:
+        if met.fault is not TelegramFault.QUERY_EXPIRED:
             log.info("a button was not answered: %s %s", met.fault, met.reason)
 
 

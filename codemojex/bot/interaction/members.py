@@ -15,10 +15,10 @@ from aiogram.types import CallbackQuery, ChatMember, ChatMemberBanned, ChatMembe
 
 from codemojex.bot.interaction.answers import answer
 from codemojex.bot.interaction.scene import Desk, Scene
-from codemojex.bot.telegram.errors import Fault, classify
+from codemojex.bot.telegram.errors import TelegramFault, classify
 from codemojex.game.presets import GameSettings
 from codemojex.play import games, rooms
-from codemojex.play.games import Snapshot
+from codemojex.play.games import GameSnapshot
 from codemojex.play.outbound import orders
 from codemojex.play.people import membership
 from codemojex.play.people.players import Player
@@ -27,14 +27,21 @@ from codemojex.play.views import views
 log = logging.getLogger(__name__)
 ASK_S = 5
 SILENCE = frozenset(
-    {Fault.FLOOD, Fault.UNAUTHORIZED, Fault.CONFLICT, Fault.SERVER, Fault.NEVER_SENT, Fault.UNKNOWN_OUTCOME}
+    {
+        TelegramFault.FLOOD,
+        TelegramFault.UNAUTHORIZED,
+        TelegramFault.CONFLICT,
+        TelegramFault.SERVER,
+        TelegramFault.NEVER_SENT,
+        TelegramFault.UNKNOWN_OUTCOME,
+    }
 )
 
 Standing = Literal["in", "out", "unknown"]
 
 
 class Ground(Protocol):
-    """What the answer depends on: a `Snapshot` has it, and so has the event that opened a game."""
+    """What the answer depends on: a `GameSnapshot` has it, and so has the event that opened a game."""
 
     @property
     def room(self) -> str: ...
@@ -68,7 +75,7 @@ async def may(bot: Bot, scene: Scene, game: Ground) -> Standing:
     return await standing(bot, scene.desk, scene.player, game, scene.room.id)
 
 
-async def shut_out(bot: Bot, scene: Scene, game: Snapshot | str, *, sure: bool = False) -> bool:
+async def shut_out(bot: Bot, scene: Scene, game: GameSnapshot | str, *, sure: bool = False) -> bool:
     """Whether the player may not see this game or act in it; then they are told, and their composer of it goes.
 
     A `sure` act is refused as well while Telegram is silent.
@@ -122,7 +129,7 @@ async def _asked(bot: Bot, chat_id: int, user_id: int) -> Standing:
         try:
             member = await bot.get_chat_member(chat_id, user_id, request_timeout=ASK_S)
         except Exception as error:
-            if (met := classify(error)).fault is not Fault.MIGRATED:
+            if (met := classify(error)).fault is not TelegramFault.MIGRATED:
                 raise
             member = await bot.get_chat_member(met.migrated_to, user_id, request_timeout=ASK_S)
     except Exception as error:

@@ -16,7 +16,7 @@ from codemojex.bot.telegram.identity import Me
 from codemojex.bot.texts import Html, Texts, Words
 from codemojex.play import games, rooms
 from codemojex.play.context import Play
-from codemojex.play.games import Snapshot
+from codemojex.play.games import GameSnapshot
 from codemojex.play.outbound import orders
 from codemojex.play.people import players, sessions
 from codemojex.play.people.players import Player
@@ -102,7 +102,7 @@ class Scene:
             spare=spare,
         )
 
-    async def game(self) -> Snapshot | None:
+    async def game(self) -> GameSnapshot | None:
         """The game that this conversation plays now.
 
         In private that is the one that was shown last; when it is over, the room's own or the one joined by a link.
@@ -113,13 +113,13 @@ class Scene:
         shown = await self._open(session.game)
         return shown or await games.live_game(self.play, self.room.id) or await self._open(session.joined)
 
-    async def make_current(self, game: Snapshot) -> None:
+    async def make_current(self, game: GameSnapshot) -> None:
         """The game is shown in this private chat now: what is typed from here on is meant for it."""
         if self.private:
             joined = game.room != self.room.id
             await sessions.update(self.play, self.session_id, lambda old: sessions.for_game(old, game.id, joined))
 
-    async def _open(self, game_id: str) -> Snapshot | None:
+    async def _open(self, game_id: str) -> GameSnapshot | None:
         game = await games.snapshot(self.play, game_id) if game_id else None
         return game if game is not None and game.state == "open" else None
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from codemojex.bot.interaction.scene import Scene
 from codemojex.play import closing, rooms
 from codemojex.play.closing import NotEnded, Vote
-from codemojex.play.games import Snapshot
+from codemojex.play.games import GameSnapshot
 from codemojex.play.outbound import orders
 
 
-async def cast(scene: Scene, game: Snapshot) -> Vote | NotEnded:
+async def cast(scene: Scene, game: GameSnapshot) -> Vote | NotEnded:
     """Count the player's vote; the result tells when it was enough, else the game's group hears how many there are."""
     play = scene.play
     vote = await closing.vote_end(play, game, scene.player)

@@ -13,7 +13,7 @@ from codemojex.bot.interaction.filters import Pressed
 from codemojex.bot.interaction.members import shut_out_press
 from codemojex.bot.interaction.scene import Desk, Scene, of_query
 from codemojex.play import games, guesses
-from codemojex.play.games import Snapshot
+from codemojex.play.games import GameSnapshot
 from codemojex.play.outbound import orders
 from codemojex.play.people import sessions
 from codemojex.play.people.sessions import Session
@@ -53,7 +53,7 @@ async def compose(query: CallbackQuery, bot: Bot, desk: Desk, request: str, pres
     await _redraw(scene, game)
 
 
-async def _act(scene: Scene, game: Snapshot, action: str, tries: int) -> str:
+async def _act(scene: Scene, game: GameSnapshot, action: str, tries: int) -> str:
     """Change the draft of the guess after `tries` others, or hand it in; the toast."""
     effect: list[Drafted | Ready | Complaint] = []
 
@@ -79,20 +79,20 @@ async def _act(scene: Scene, game: Snapshot, action: str, tries: int) -> str:
             return ""
 
 
-async def _hand_in(scene: Scene, game: Snapshot, code: tuple[str, ...]) -> str:
+async def _hand_in(scene: Scene, game: GameSnapshot, code: tuple[str, ...]) -> str:
     verdict = await guesses.submit(scene.play, game, scene.player, code, scene.request)
-    if isinstance(verdict, guesses.Refused):
+    if isinstance(verdict, guesses.NotAccepted):
         return scene.words.plain("refused-toast", reason=verdict.reason)
     return scene.words.plain("sent-toast", **{"try": verdict.try_no})
 
 
-async def _tries(scene: Scene, game: Snapshot) -> tuple[int, int]:
+async def _tries(scene: Scene, game: GameSnapshot) -> tuple[int, int]:
     """The player's own guesses so far, for those of a team do not make a button old; and the tries that are left."""
     state = await views.view(scene.play, game.id)
     return (len(state.history(scene.player.id)), state.tries_left(scene.player.id)) if state else (0, 1)
 
 
-async def _redraw(scene: Scene, game: Snapshot) -> None:
+async def _redraw(scene: Scene, game: GameSnapshot) -> None:
     """The private game's own board, or the composer of a game that is played elsewhere."""
     if game.room == scene.room.id:
         await orders.board(scene.play, game)

@@ -15,9 +15,9 @@ from codemojex.bot.interaction.members import shut_out
 from codemojex.bot.interaction.scene import Desk, Scene, of_message
 from codemojex.bot.interaction.submission import hand_in, show_again_when_far
 from codemojex.game import emoji
-from codemojex.game.emoji import Chat, Guess, Parsed, Repeated, Unknown, WrongLength
+from codemojex.game.emoji import Guess, NotACode, Parsed, Repeated, UnknownEmoji, WrongLength
 from codemojex.game.presets import GameSettings
-from codemojex.play.games import Snapshot
+from codemojex.play.games import GameSnapshot
 
 MAX_CLUSTER = 16  # characters of a sign that is told back: a family or a flag fits, a tower of marks does not
 _SIGNS = re.compile("[,;，、]")  # between the emojis of a list
@@ -65,16 +65,16 @@ async def ordered(message: Message, bot: Bot, desk: Desk, request: str, args: st
     await _take(scene, game, _read(game, _SIGNS.sub(" ", args), locks), locks)
 
 
-async def _locks(scene: Scene, game: Snapshot) -> dict[int, str]:
+async def _locks(scene: Scene, game: GameSnapshot) -> dict[int, str]:
     session = await scene.session()
     return pins(session.locks, game.settings) if session.game == game.id else {}
 
 
-def _read(game: Snapshot, text: str, locks: dict[int, str]) -> Parsed:
+def _read(game: GameSnapshot, text: str, locks: dict[int, str]) -> Parsed:
     return emoji.parse_guess(text, game.settings.palette, game.settings.length, locks)
 
 
-async def _take(scene: Scene, game: Snapshot, found: Parsed, locks: Mapping[int, str]) -> None:
+async def _take(scene: Scene, game: GameSnapshot, found: Parsed, locks: Mapping[int, str]) -> None:
     if not isinstance(found, Guess):
         sentence, args = _complaint(found, game.settings, locks)
         # In a group one complaint of a kind; in private the next mistake is told as well.
@@ -91,7 +91,7 @@ def _meant(message: Message, found: Parsed, settings: GameSettings, pinned: int,
     With a foreign emoji among them: a reply to the bot, or as many as a guess has and half of them of the palette.
     """
     match found:
-        case Unknown():
+        case UnknownEmoji():
             seen = [cluster for cluster in emoji.clusters(message.text or "") if emoji.is_picture(cluster)]
             known = sum(emoji.token_of(cluster, settings.palette) is not None for cluster in seen)
             replied = message.reply_to_message and message.reply_to_message.from_user
@@ -110,11 +110,11 @@ def _complaint(found: Parsed, settings: GameSettings, locks: Mapping[int, str]) 
     """The sentence that says what is wrong, and its arguments."""
     length, free = settings.length, settings.length - len(locks)
     match found:
-        case Unknown(cluster):
+        case UnknownEmoji(cluster):
             return "guess-unknown", {"cluster": cluster[:MAX_CLUSTER], "palette": "".join(settings.palette)}
         case WrongLength(n) if n >= 2 * length:
             return "guess-burst", {"length": length, "count": n}
-        case Chat() | WrongLength() if not free:
+        case NotACode() | WrongLength() if not free:
             return "guess-all-pinned", {"length": length}
         case WrongLength(n) if locks:
             return "guess-length-pinned", {"length": length, "pinned": len(locks), "free": free, "count": n}
@@ -125,5 +125,5 @@ def _complaint(found: Parsed, settings: GameSettings, locks: Mapping[int, str]) 
             return "guess-repeated-pinned", {"token": token, "place": place + 1}
         case Repeated(token):
             return "guess-repeated", {"token": token}
-        case Chat() | Guess():
+        case NotACode() | Guess():
             return "guess-how", {"example": "".join(settings.palette[:length])}

@@ -15,7 +15,7 @@ from codemojex.bot.interaction.scene import Desk, Scene, of_message
 from codemojex.bot.interaction.submission import refresh_composer
 from codemojex.game import emoji, locks
 from codemojex.game.presets import GameSettings
-from codemojex.play.games import Snapshot
+from codemojex.play.games import GameSnapshot
 from codemojex.play.outbound import orders
 from codemojex.play.people import sessions
 from codemojex.play.people.sessions import Session
@@ -73,7 +73,7 @@ def _place(digits: str, settings: GameSettings) -> int | None:
     return int(digits) - 1 if len(digits) < 4 and 1 <= int(digits) <= settings.length else None
 
 
-async def _scene_and_game(message: Message, bot: Bot, desk: Desk, request: str) -> tuple[Scene, Snapshot] | None:
+async def _scene_and_game(message: Message, bot: Bot, desk: Desk, request: str) -> tuple[Scene, GameSnapshot] | None:
     scene = await of_message(desk, request, message)
     if scene is None:
         await tell_anonymous(desk, request, message)
@@ -85,7 +85,7 @@ async def _scene_and_game(message: Message, bot: Bot, desk: Desk, request: str) 
     return None if await shut_out(bot, scene, game) else (scene, game)
 
 
-async def _change(scene: Scene, game: Snapshot, change: Callable[[dict[int, str]], dict[int, str]]) -> None:
+async def _change(scene: Scene, game: GameSnapshot, change: Callable[[dict[int, str]], dict[int, str]]) -> None:
     def changed(session: Session) -> Session:
         session = sessions.for_game(session, game.id)
         return session.__replace__(locks=change(pins(session.locks, game.settings)))

@@ -20,11 +20,11 @@ from codemojex.bot.sending import drawing
 from codemojex.bot.sending.drawing import Drawn
 from codemojex.bot.sending.keyboards import Markup
 from codemojex.bot.sending.recent import Recent
-from codemojex.bot.telegram.errors import Fault, classify
+from codemojex.bot.telegram.errors import TelegramFault, classify
 from codemojex.bot.texts import Html
 from codemojex.play.outbound import composers, orders
 from codemojex.play.outbound.composers import Composing
-from codemojex.play.outbound.messages import Board, Composer, Edit, Message, Result, Say
+from codemojex.play.outbound.messages import Board, Composer, Edit, Message, ResultOrder, Say
 from codemojex.play.outbound.orders import Sent
 from codemojex.play.people import players
 from codemojex.play.views import views
@@ -39,7 +39,7 @@ class NotYet:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownDelivery:
     """Nobody knows what the message speaks about."""
 
     what: str
@@ -53,7 +53,7 @@ class Delivery:
         self._desk = desk
         self._plain = Recent(10_000, 3_600)  # chats that refused to whisper, and how often in a row
 
-    async def deliver(self, message: Message, patient: bool) -> NotYet | Unknown | None:
+    async def deliver(self, message: Message, patient: bool) -> NotYet | UnknownDelivery | None:
         """Bring it there; None when it is there. Raises the Bot API's errors."""
         match message:
             case Say(receiver=int(receiver)):
@@ -64,19 +64,19 @@ class Delivery:
                 await self._edit(message.chat_id, message.message_id, message.text, message.markup)
             case Board():
                 return await self._board(message)
-            case Result():
+            case ResultOrder():
                 drawn = await drawing.result(self._desk, message)
                 if drawn is None:
-                    return NotYet() if patient else Unknown(f"game {message.game} is not known to be over")
+                    return NotYet() if patient else UnknownDelivery(f"game {message.game} is not known to be over")
                 await self._send(message, drawn.text, drawn.markup)
             case Composer():
                 return await self._composer(message, patient)
         return None
 
-    async def _board(self, message: Board) -> Unknown | None:
+    async def _board(self, message: Board) -> UnknownDelivery | None:
         drawn = await drawing.board(self._desk, message)
         if drawn is None:
-            return Unknown(f"game {message.game} is not known")
+            return UnknownDelivery(f"game {message.game} is not known")
         play = self._desk.play
         sent = await orders.sent_board(play, message.game)
         message_id = None
@@ -94,13 +94,13 @@ class Delivery:
             await self._retire(message.chat_id, sent.message_id, drawn.moved)
         return None
 
-    async def _composer(self, message: Composer, patient: bool) -> NotYet | Unknown | None:
+    async def _composer(self, message: Composer, patient: bool) -> NotYet | UnknownDelivery | None:
         if await self._is_lost(message):
             await self._take_back(message)
             return None
         drawn = await drawing.composer(self._desk, message)
         if drawn is None:
-            return Unknown(f"game {message.game} is not known")
+            return UnknownDelivery(f"game {message.game} is not known")
         if drawn.waiting and patient:
             return NotYet()
         play, chat_id = self._desk.play, message.chat_id
@@ -144,7 +144,7 @@ class Delivery:
             try:
                 await self._bot.delete_message(chat_id, message_id)
             except TelegramAPIError as error:
-                if classify(error).fault is not Fault.REFUSED:
+                if classify(error).fault is not TelegramFault.REFUSED:
                     raise
                 await self._edit(chat_id, message_id, moved, None)
         except Exception as error:
@@ -156,9 +156,9 @@ class Delivery:
             await self._edit(chat_id, message_id, drawn.text, drawn.markup)
         except TelegramAPIError as error:
             fault = classify(error).fault
-            if fault is Fault.MESSAGE_GONE:
+            if fault is TelegramFault.MESSAGE_GONE:
                 return None
-            if fault is not Fault.NOT_MODIFIED:
+            if fault is not TelegramFault.NOT_MODIFIED:
                 raise
         return message_id
 
@@ -179,7 +179,7 @@ class Delivery:
                 self._plain.forget(chat)
                 return
             except TelegramAPIError as error:
-                if classify(error).fault is not Fault.REFUSED:
+                if classify(error).fault is not TelegramFault.REFUSED:
                     raise
             self._plain.add(chat)
         await self._send(message, message.text, None)
@@ -193,7 +193,7 @@ class Delivery:
                 to.chat_id, text, message_thread_id=thread_id, reply_parameters=reply, reply_markup=_keyboard(markup)
             )
         except TelegramAPIError as error:
-            if thread_id is None or classify(error).fault is not Fault.THREAD_GONE:
+            if thread_id is None or classify(error).fault is not TelegramFault.THREAD_GONE:
                 raise
             sent = await self._bot.send_message(to.chat_id, text, reply_markup=_keyboard(markup))
         return sent.message_id

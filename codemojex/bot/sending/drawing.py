@@ -13,7 +13,7 @@ from codemojex.bot.sending.keyboards import Markup
 from codemojex.bot.texts import Html, Words
 from codemojex.game.fold import GameState
 from codemojex.play import rooms
-from codemojex.play.outbound.messages import Board, Composer, Result
+from codemojex.play.outbound.messages import Board, Composer, ResultOrder
 from codemojex.play.people import players, sessions
 from codemojex.play.people.sessions import Session
 from codemojex.play.views import views
@@ -54,7 +54,7 @@ async def board(desk: Desk, message: Board) -> Drawn | None:
     return Drawn(board_view.draw(words, state), markup, words("board-moved"))
 
 
-async def result(desk: Desk, message: Result) -> Drawn | None:
+async def result(desk: Desk, message: ResultOrder) -> Drawn | None:
     """The end of a game; None while it is not known to be closed."""
     state = await views.view(desk.play, message.game)
     if state is None or state.opened is None or state.closed is None:

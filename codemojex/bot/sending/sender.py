@@ -16,12 +16,12 @@ from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 
 from codemojex.bot.interaction.scene import Desk
-from codemojex.bot.sending.delivery import Delivery, NotYet, Unknown
+from codemojex.bot.sending.delivery import Delivery, NotYet, UnknownDelivery
 from codemojex.bot.sending.recent import Recent
-from codemojex.bot.telegram.errors import Classified, Fault, classify
+from codemojex.bot.telegram.errors import Classified, TelegramFault, classify
 from codemojex.play import games, rooms
 from codemojex.play.outbound import composers, messages, orders, silence
-from codemojex.play.outbound.messages import Board, Composer, Message, Result, Say
+from codemojex.play.outbound.messages import Board, Composer, Message, ResultOrder, Say
 from codemojex.play.outcomes import Complete, Delay, Discard, Job, Outcome, Park, Retry
 from codemojex.play.people import players
 
@@ -51,7 +51,7 @@ class Sender:
             message = messages.decode(job.payload)
         except ValueError as error:
             return Discard(f"an order that cannot be read: {type(error).__name__}")
-        if isinstance(message, Say | Result) and self._doubtful.count(job.id) > 1:
+        if isinstance(message, Say | ResultOrder) and self._doubtful.count(job.id) > 1:
             return Discard("the outcome was unknown twice")
         outcome = await self._send(job, message)
         if isinstance(message, Board) and message.chat_id < 0 and isinstance(outcome, Complete | None):
@@ -81,7 +81,7 @@ class Sender:
     async def _let_go(self, message: Message, why: silence.Why) -> Outcome:
         """A board is drawn anew when the silence ends, a result is kept until then; an answer would be too late."""
         match message:
-            case Result():
+            case ResultOrder():
                 await silence.owe(self._desk.play, message)
             case Board() if message.chat_id < 0 and self._told.add(message.game) == 1:
                 await self._tell_starter(message)
@@ -95,7 +95,7 @@ class Sender:
             case NotYet():
                 self._waits.add(job.id)
                 return Delay(SCORE_WAIT_MS)
-            case Unknown(what):
+            case UnknownDelivery(what):
                 return Discard(what)
             case None:
                 return None
@@ -103,30 +103,30 @@ class Sender:
     async def _after(self, job: Job, message: Message, met: Classified) -> Outcome | None:
         """What a fault means for the job."""
         match met.fault:
-            case Fault.NOT_MODIFIED | Fault.MESSAGE_GONE | Fault.QUERY_EXPIRED:
+            case TelegramFault.NOT_MODIFIED | TelegramFault.MESSAGE_GONE | TelegramFault.QUERY_EXPIRED:
                 return Complete(str(met.fault))
-            case Fault.FLOOD:
+            case TelegramFault.FLOOD:
                 log.warning("chat %s rests %d s: %s", message.chat_id, met.retry_after_s, met.reason)
                 return Park(met.retry_after_s * 1000)
-            case Fault.CHAT_GONE | Fault.NO_RIGHTS | Fault.THREAD_GONE:
+            case TelegramFault.CHAT_GONE | TelegramFault.NO_RIGHTS | TelegramFault.THREAD_GONE:
                 log.info("chat %s cannot be written to: %s", message.chat_id, met.reason)
-                why = "no_rights" if met.fault is Fault.NO_RIGHTS else "gone"
+                why = "no_rights" if met.fault is TelegramFault.NO_RIGHTS else "gone"
                 await silence.begin(self._desk.play, message.chat_id, message.thread_id, why)
                 return await self._let_go(message, why)
-            case Fault.MIGRATED:
+            case TelegramFault.MIGRATED:
                 await rooms.migrate(self._desk.play, message.chat_id, met.migrated_to)
                 return await self._elsewhere(job, message, met.migrated_to)
-            case Fault.NEVER_SENT:
+            case TelegramFault.NEVER_SENT:
                 return Delay(random.randint(*RECONNECT_MS))
-            case Fault.SERVER | Fault.CONFLICT:
+            case TelegramFault.SERVER | TelegramFault.CONFLICT:
                 return Retry(met.reason)
-            case Fault.UNKNOWN_OUTCOME:
+            case TelegramFault.UNKNOWN_OUTCOME:
                 return self._doubt(job, message, met)
-            case Fault.UNAUTHORIZED:
+            case TelegramFault.UNAUTHORIZED:
                 log.error("Telegram refuses the bot token; messages wait")
                 self._on_bad_token()
                 return Delay(BAD_TOKEN_MS)
-            case Fault.REFUSED:
+            case TelegramFault.REFUSED:
                 log.error("an order was refused: %s", met.reason)
                 return Discard(met.reason)
 
@@ -153,7 +153,7 @@ class Sender:
             return await self._deliver(job, moved)
         except (TelegramAPIError, ClientDecodeError) as error:
             met = classify(error)
-            return Discard(met.reason) if met.fault is Fault.MIGRATED else await self._after(job, moved, met)
+            return Discard(met.reason) if met.fault is TelegramFault.MIGRATED else await self._after(job, moved, met)
 
 
 def _place(message: Message) -> str:

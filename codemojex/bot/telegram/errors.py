@@ -1,4 +1,4 @@
-"""Says once what an error of the Bot API means; everybody else decides by the `Fault`, never by a text.
+"""Says once what an error of the Bot API means; everybody else decides by the `TelegramFault`, never by a text.
 
 Telegram tells its 400s apart only by fixed English sentences, so they are compared here and nowhere else. No error
 text that leaves this module holds the token: it carries the method's name and Telegram's description.
@@ -25,7 +25,7 @@ from aiogram.exceptions import (
 )
 
 
-class Fault(StrEnum):
+class TelegramFault(StrEnum):
     """What went wrong, by what has to be done about it."""
 
     NOT_MODIFIED = "not_modified"  # nothing to do: the message already reads so
@@ -55,35 +55,35 @@ class BadToken(Exception):
 class Classified:
     """A fault with what belongs to it: `retry_after_s` of a flood, `migrated_to` of a migration."""
 
-    fault: Fault
+    fault: TelegramFault
     reason: str
     retry_after_s: int = 0
     migrated_to: int = 0
 
 
 # Beginnings and parts of the server's own sentences, in lower case; the first that fits decides.
-_BAD_REQUESTS: tuple[tuple[str, Fault], ...] = (
-    ("message is not modified", Fault.NOT_MODIFIED),
-    ("message to edit not found", Fault.MESSAGE_GONE),
-    ("message can't be edited", Fault.MESSAGE_GONE),
-    ("message to delete not found", Fault.MESSAGE_GONE),
-    ("message_id_invalid", Fault.MESSAGE_GONE),
-    ("query is too old", Fault.QUERY_EXPIRED),
-    ("query id is invalid", Fault.QUERY_EXPIRED),
-    ("message thread not found", Fault.THREAD_GONE),
-    ("topic_deleted", Fault.THREAD_GONE),
-    ("topic_closed", Fault.NO_RIGHTS),
-    ("not enough rights", Fault.NO_RIGHTS),
-    ("have no rights to send", Fault.NO_RIGHTS),
-    ("chat_write_forbidden", Fault.NO_RIGHTS),
-    ("chat_admin_required", Fault.NO_RIGHTS),
-    ("chat_restricted", Fault.NO_RIGHTS),
-    ("chat not found", Fault.CHAT_GONE),
-    ("user not found", Fault.CHAT_GONE),
-    ("peer_id_invalid", Fault.CHAT_GONE),
-    ("user_is_blocked", Fault.CHAT_GONE),
-    ("group chat was upgraded", Fault.CHAT_GONE),
-    ("group chat was deactivated", Fault.CHAT_GONE),
+_BAD_REQUESTS: tuple[tuple[str, TelegramFault], ...] = (
+    ("message is not modified", TelegramFault.NOT_MODIFIED),
+    ("message to edit not found", TelegramFault.MESSAGE_GONE),
+    ("message can't be edited", TelegramFault.MESSAGE_GONE),
+    ("message to delete not found", TelegramFault.MESSAGE_GONE),
+    ("message_id_invalid", TelegramFault.MESSAGE_GONE),
+    ("query is too old", TelegramFault.QUERY_EXPIRED),
+    ("query id is invalid", TelegramFault.QUERY_EXPIRED),
+    ("message thread not found", TelegramFault.THREAD_GONE),
+    ("topic_deleted", TelegramFault.THREAD_GONE),
+    ("topic_closed", TelegramFault.NO_RIGHTS),
+    ("not enough rights", TelegramFault.NO_RIGHTS),
+    ("have no rights to send", TelegramFault.NO_RIGHTS),
+    ("chat_write_forbidden", TelegramFault.NO_RIGHTS),
+    ("chat_admin_required", TelegramFault.NO_RIGHTS),
+    ("chat_restricted", TelegramFault.NO_RIGHTS),
+    ("chat not found", TelegramFault.CHAT_GONE),
+    ("user not found", TelegramFault.CHAT_GONE),
+    ("peer_id_invalid", TelegramFault.CHAT_GONE),
+    ("user_is_blocked", TelegramFault.CHAT_GONE),
+    ("group chat was upgraded", TelegramFault.CHAT_GONE),
+    ("group chat was deactivated", TelegramFault.CHAT_GONE),
 )
 _NEVER_CONNECTED = ("Connector", "ConnectionTimeout", "ProxyConnection")
 
@@ -91,51 +91,51 @@ _NEVER_CONNECTED = ("Connector", "ConnectionTimeout", "ProxyConnection")
 def classify(error: Exception) -> Classified:
     """What `error`, raised by a call of the Bot API, means. An exception of another kind is REFUSED by its class."""
     if isinstance(error, TelegramRetryAfter):
-        return Classified(Fault.FLOOD, _reason(error), retry_after_s=error.retry_after)
+        return Classified(TelegramFault.FLOOD, _reason(error), retry_after_s=error.retry_after)
     if isinstance(error, TelegramMigrateToChat):
-        return Classified(Fault.MIGRATED, _reason(error), migrated_to=error.migrate_to_chat_id)
+        return Classified(TelegramFault.MIGRATED, _reason(error), migrated_to=error.migrate_to_chat_id)
     if isinstance(error, TelegramBadRequest):
         return Classified(_bad_request(error.message), _reason(error))
     if isinstance(error, TelegramForbiddenError):
         return Classified(_forbidden(error.message), _reason(error))
     if isinstance(error, TelegramUnauthorizedError):
-        return Classified(Fault.UNAUTHORIZED, _reason(error))
+        return Classified(TelegramFault.UNAUTHORIZED, _reason(error))
     if isinstance(error, TelegramNotFound):
         # The server answers 404 to a malformed token, and to a method that it does not know.
         unknown_token = error.message.removeprefix("Not Found").strip(": ") == ""
-        return Classified(Fault.UNAUTHORIZED if unknown_token else Fault.REFUSED, _reason(error))
+        return Classified(TelegramFault.UNAUTHORIZED if unknown_token else TelegramFault.REFUSED, _reason(error))
     if isinstance(error, TelegramConflictError):
-        return Classified(Fault.CONFLICT, _reason(error))
+        return Classified(TelegramFault.CONFLICT, _reason(error))
     if isinstance(error, TelegramServerError):
         simulated = error.message.startswith("not simulated")
-        return Classified(Fault.REFUSED if simulated else Fault.SERVER, _reason(error))
+        return Classified(TelegramFault.REFUSED if simulated else TelegramFault.SERVER, _reason(error))
     if isinstance(error, ClientDecodeError):
         return _undecodable(error)
     if isinstance(error, TelegramNetworkError):
         return Classified(_network(error), f"{type(error.method).__name__}: {_cause(error)}")
     if isinstance(error, TelegramAPIError):
-        return Classified(Fault.REFUSED, _reason(error))
-    return Classified(Fault.REFUSED, type(error).__name__)
+        return Classified(TelegramFault.REFUSED, _reason(error))
+    return Classified(TelegramFault.REFUSED, type(error).__name__)
 
 
 def _reason(error: TelegramAPIError) -> str:
     return f"{type(error.method).__name__}: {error.message.splitlines()[-1]}"
 
 
-def _bad_request(message: str) -> Fault:
+def _bad_request(message: str) -> TelegramFault:
     text = message.lower()
-    return next((fault for part, fault in _BAD_REQUESTS if part in text), Fault.REFUSED)
+    return next((fault for part, fault in _BAD_REQUESTS if part in text), TelegramFault.REFUSED)
 
 
-def _forbidden(message: str) -> Fault:
-    return Fault.NO_RIGHTS if "not enough rights" in message.lower() else Fault.CHAT_GONE
+def _forbidden(message: str) -> TelegramFault:
+    return TelegramFault.NO_RIGHTS if "not enough rights" in message.lower() else TelegramFault.CHAT_GONE
 
 
-def _network(error: TelegramNetworkError) -> Fault:
+def _network(error: TelegramNetworkError) -> TelegramFault:
     cause = type(error.__cause__).__name__
     incomplete = "write request body" in error.message  # a server does not act on half a request
     never = incomplete or any(part in cause for part in _NEVER_CONNECTED)
-    return Fault.NEVER_SENT if never else Fault.UNKNOWN_OUTCOME
+    return TelegramFault.NEVER_SENT if never else TelegramFault.UNKNOWN_OUTCOME
 
 
 def _cause(error: TelegramNetworkError) -> str:
@@ -152,5 +152,7 @@ def _undecodable(error: ClientDecodeError) -> Classified:
     data = cast("object", error.data)
     if isinstance(data, dict):
         done = cast("dict[str, object]", data).get("ok") is True
-        return Classified(Fault.UNKNOWN_OUTCOME if done else Fault.SERVER, "an answer of an unknown shape")
-    return Classified(Fault.SERVER, "an answer that is not JSON")
+        return Classified(
+            TelegramFault.UNKNOWN_OUTCOME if done else TelegramFault.SERVER, "an answer of an unknown shape"
+        )
+    return Classified(TelegramFault.SERVER, "an answer that is not JSON")

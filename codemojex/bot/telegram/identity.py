@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aiogram import Bot
 
-from codemojex.bot.telegram.errors import BadToken, Fault, classify
+from codemojex.bot.telegram.errors import BadToken, TelegramFault, classify
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ async def identify(bot: Bot) -> Me:
     try:
         me = await bot.get_me()
     except Exception as error:
-        if classify(error).fault is Fault.UNAUTHORIZED:
+        if classify(error).fault is TelegramFault.UNAUTHORIZED:
             raise BadToken from None
         raise
     return Me(me.id, me.username or "", bool(me.can_read_all_group_messages))

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from codemojex.engine.cache.frame import Frame
 from codemojex.engine.cache.memory import Flight, Memory
 from codemojex.engine.cache.options import CacheOptions, Codec, Loader, Read, Stats
-from codemojex.engine.cache.valkey_layer import Found, LayerDown, SecondLayer
+from codemojex.engine.cache.valkey_layer import Found, LayerDown, ValkeyLayer
 from codemojex.engine.errors import InvalidValue, Unavailable
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class Loads(Generic[T]):
         name: str,
         *,
         memory: Memory[T],
-        l2: SecondLayer,
+        l2: ValkeyLayer,
         codec: Codec[T],
         loader: Loader[T] | None,
         options: CacheOptions,

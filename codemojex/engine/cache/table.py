@@ -21,7 +21,7 @@ from codemojex.engine.cache.frame import MAX_VERSION
 from codemojex.engine.cache.loads import Loads
 from codemojex.engine.cache.memory import Memory
 from codemojex.engine.cache.options import Applied, CacheOptions, Codec, Loader, Read, Stats, Superseded
-from codemojex.engine.cache.valkey_layer import LayerDown, SecondLayer
+from codemojex.engine.cache.valkey_layer import LayerDown, ValkeyLayer
 from codemojex.engine.errors import Contended, EngineError, InvalidValue
 from codemojex.engine.transport.connector import Connector
 
@@ -53,7 +53,7 @@ class Table(Generic[T]):
         self._loader = loader
         self._options = options
         self._circuit = circuit
-        self._l2 = SecondLayer(bus, name, circuit, options.l2_timeout_ms / 1000)
+        self._l2 = ValkeyLayer(bus, name, circuit, options.l2_timeout_ms / 1000)
         self._stats = Stats()
         self._memory: Memory[T] = Memory(options, self._stats)
         self._loads = Loads(

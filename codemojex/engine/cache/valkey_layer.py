@@ -54,7 +54,7 @@ class Written:
     frame: Frame | None
 
 
-class SecondLayer:
+class ValkeyLayer:
     """Reads and writes entries of `table`."""
 
     def __init__(self, bus: Connector, table: str, circuit: Circuit, timeout_s: float) -> None:

@@ -18,7 +18,7 @@ from codemojex.engine import keyspace, validation
 from codemojex.engine.errors import FlowCycle, FlowTooDeep, InvalidInput, InvalidValue, ServerError, WrongState
 from codemojex.engine.flows.outbox import Delivered, deliver
 from codemojex.engine.jobs import registry
-from codemojex.engine.jobs.jobs import Duplicate, NewJob, Refused, spec_of
+from codemojex.engine.jobs.jobs import AdmissionRefused, Duplicate, NewJob, spec_of
 from codemojex.engine.scripts import ENGINE
 from codemojex.engine.transport.connector import Arg, Connector
 
@@ -101,15 +101,15 @@ async def add(bus: Connector, queue: str, flow: Flow) -> Added | Duplicate:
     return _ids(flow) if added else Duplicate(job_id)
 
 
-async def add_bulk(bus: Connector, queue: str, flows: Iterable[Flow]) -> list[Added | Duplicate | Refused]:
+async def add_bulk(bus: Connector, queue: str, flows: Iterable[Flow]) -> list[Added | Duplicate | AdmissionRefused]:
     """Add many flows, one verdict each in input order: a flow that is refused spoils no other."""
     keyspace.of(queue)
-    verdicts: list[Added | Duplicate | Refused] = []
+    verdicts: list[Added | Duplicate | AdmissionRefused] = []
     for flow in validation.many("flows", flows, Flow):
         try:
             verdicts.append(await add(bus, queue, flow))
         except (InvalidInput, ServerError) as error:
-            verdicts.append(Refused(str(error)))
+            verdicts.append(AdmissionRefused(str(error)))
     return verdicts
 
 

@@ -90,7 +90,7 @@ class Limiter:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class QueueSnapshot:
     """Everything about a queue around the server's instant `at_ms`; each part is consistent in itself.
 
     `next_due_ms`: until the next scheduled job or resting lane. `top_lanes`: the deepest, deepest first.
@@ -114,7 +114,7 @@ class Throughput:
     failed_per_s: float
 
 
-async def snapshot(bus: Connector, queue: str, *, top: int = 10) -> Snapshot:
+async def snapshot(bus: Connector, queue: str, *, top: int = 10) -> QueueSnapshot:
     """Look at everything, with the `top` deepest lanes (at most 1000)."""
     validation.integer("top", top, 0, _PORTION)
     now, lapsed, first, last, kind, size, pace, left, limited_ms, concurrency, due = await bus.run(
@@ -126,7 +126,7 @@ async def snapshot(bus: Connector, queue: str, *, top: int = 10) -> Snapshot:
         limiter = Limiter("window", size, duration_ms=int(float(pace)), left=left, limited_ms=limited_ms)
     elif kind == b"bucket":
         limiter = Limiter("bucket", size, rate_per_s=float(pace), left=left, limited_ms=limited_ms)
-    return Snapshot(
+    return QueueSnapshot(
         at_ms=now,
         counts=counted,
         leases=Leases(lapsed, int(float(first)) - now if first else None, int(float(last)) - now if last else None),
@@ -137,7 +137,7 @@ async def snapshot(bus: Connector, queue: str, *, top: int = 10) -> Snapshot:
     )
 
 
-def throughput(before: Snapshot, after: Snapshot) -> Throughput:
+def throughput(before: QueueSnapshot, after: QueueSnapshot) -> Throughput:
     """Jobs per second between two snapshots of one queue; 0 where a total was reset in between.
 
     Raises InvalidValue unless `after` is later.

@@ -17,7 +17,7 @@ from codemojex.engine import ids, keyspace, validation
 from codemojex.engine.backoff import Backoff, Exponential, Fixed
 from codemojex.engine.errors import EngineError, InvalidValue, Unavailable, WrongKind
 from codemojex.engine.jobs import registry
-from codemojex.engine.jobs.tick_batcher import shared
+from codemojex.engine.jobs.tick_batcher import batcher_of
 from codemojex.engine.scripts import ENGINE
 from codemojex.engine.transport.connector import Arg, Connector
 
@@ -112,13 +112,13 @@ class Duplicate:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class AdmissionRefused:
     """Nothing was written, and why."""
 
     reason: str
 
 
-Verdict = Enqueued | Scheduled | Duplicate | Refused
+Verdict = Enqueued | Scheduled | Duplicate | AdmissionRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Job:
 async def admit_many(bus: Connector, queue: str, jobs: Iterable[NewJob]) -> list[Verdict]:
     """Admit jobs, one verdict each in input order. Each job is atomic, the batch is not."""
     verdicts = await attempt_many(bus, queue, jobs)
-    return [Refused(str(v)) if isinstance(v, EngineError) else v for v in verdicts]
+    return [AdmissionRefused(str(v)) if isinstance(v, EngineError) else v for v in verdicts]
 
 
 async def attempt_many(bus: Connector, queue: str, jobs: Iterable[NewJob]) -> list[Verdict | EngineError]:
@@ -167,7 +167,7 @@ async def admit(bus: Connector, queue: str, job: NewJob) -> Verdict:
     """Admit one job; calls of the same event-loop tick share a round trip. Raises WrongKind for a non-JOB id."""
     keyspace.of(queue)
     validation.one_of("job", job, NewJob)  # here, where it spoils no other of the same tick
-    return await shared(bus, queue, attempt_many).admit(bus, job)
+    return await batcher_of(bus, queue, attempt_many).admit(bus, job)
 
 
 async def enqueue(bus: Connector, queue: str, job_id: str, payload: bytes) -> Verdict:

@@ -22,10 +22,10 @@ LIMIT = 10_000
 _IDLE_QUEUES = 64
 
 Send = Callable[[Connector, str, "Sequence[NewJob]"], "Awaitable[list[Verdict | EngineError]]"]
-_shared: WeakKeyDictionary[Connector, dict[str, Admission]] = WeakKeyDictionary()
+_shared: WeakKeyDictionary[Connector, dict[str, TickBatcher]] = WeakKeyDictionary()
 
 
-class Admission:
+class TickBatcher:
     """The batcher of one queue on one connector; `shared` hands it out."""
 
     def __init__(self, queue: str, send: Send) -> None:
@@ -77,7 +77,7 @@ class Admission:
                 answer.cancel()
 
 
-def shared(bus: Connector, queue: str, send: Send) -> Admission:
+def batcher_of(bus: Connector, queue: str, send: Send) -> TickBatcher:
     """The batcher of this connection and queue; idle ones are forgotten when there are many."""
     queues = _shared.setdefault(connector("bus", bus), {})
     found = queues.get(queue)
@@ -85,5 +85,5 @@ def shared(bus: Connector, queue: str, send: Send) -> Admission:
         if len(queues) >= _IDLE_QUEUES:
             for name in [name for name, admission in queues.items() if not admission.unanswered]:
                 del queues[name]
-        found = queues[queue] = Admission(queue, send)
+        found = queues[queue] = TickBatcher(queue, send)
     return found

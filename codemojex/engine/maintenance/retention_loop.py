@@ -75,7 +75,7 @@ class DeadLetters:
 Policy = RetentionPolicy | DeadLetters
 
 
-class RetentionDriver:
+class RetentionLoop:
     """Applies `policies` every `tick_ms`. `await run()` until `stop()`; `sweep` is one turn."""
 
     def __init__(

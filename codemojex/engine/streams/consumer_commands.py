@@ -20,7 +20,7 @@ _QUARANTINE_TTL_MS = 30 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingEntries:
     """An entry that was handed out and not acknowledged."""
 
     id: str
@@ -76,10 +76,10 @@ class Entries:
         self._last_seen = entries[-1][0].decode()
         return [record(entry_id, pairs) for entry_id, pairs in entries]
 
-    async def pending(self, start: str) -> list[Pending]:
+    async def pending(self, start: str) -> list[PendingEntries]:
         """A page of what is pending here, from `start` on."""
         command = ("XPENDING", self.key, self._group, start, "+", self._batch, self._consumer)
-        return [Pending(i.decode(), idle_ms, n) for i, _, idle_ms, n in await self._bus.execute(*command)]
+        return [PendingEntries(i.decode(), idle_ms, n) for i, _, idle_ms, n in await self._bus.execute(*command)]
 
     async def take(self, due: Mapping[str, int]) -> list[Record]:
         """Take pending entries again (id to deliveries so far), one more each; trimmed ones are acknowledged."""

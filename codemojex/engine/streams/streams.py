@@ -23,9 +23,29 @@ from codemojex.engine.streams.retention import MaxLen, MinId, Trimmed, clear_arc
 from codemojex.engine.transport.connector import Arg, Connector
 
 __all__ = [
-    "Appended", "Conflict", "Failed", "MaxLen", "MinId", "NewRecord", "Nonmonotonic", "Record", "Trimmed", "Verdict",
-    "append", "append_batch", "append_id", "ceil", "clear_archived", "floor", "get_archived", "read", "read_since",
-    "read_window", "scan", "set_archived", "trim",
+    "AppendConflict",
+    "AppendFailed",
+    "Appended",
+    "MaxLen",
+    "MinId",
+    "NewRecord",
+    "Nonmonotonic",
+    "Record",
+    "Trimmed",
+    "Verdict",
+    "append",
+    "append_batch",
+    "append_id",
+    "ceil",
+    "clear_archived",
+    "floor",
+    "get_archived",
+    "read",
+    "read_since",
+    "read_window",
+    "scan",
+    "set_archived",
+    "trim",
 ]  # fmt: skip
 
 Fields = Mapping[str, str | bytes]
@@ -64,21 +84,21 @@ class Nonmonotonic:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class AppendConflict:
     """A record with this id but other content is in the stream; nothing was appended."""
 
     id: BrandedId
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class AppendFailed:
     """The record was not appended, or with `UnknownOutcome` perhaps; repeat it under the same `id`."""
 
     id: BrandedId
     error: EngineError
 
 
-Verdict = Appended | Nonmonotonic | Conflict | Failed
+Verdict = Appended | Nonmonotonic | AppendConflict | AppendFailed
 
 
 async def append(bus: Connector, queue: str, name: str, fields: Fields, mint: Minter) -> BrandedId:
@@ -88,7 +108,7 @@ async def append(bus: Connector, queue: str, name: str, fields: Fields, mint: Mi
     whether the record is in.
     """
     [verdict] = await append_batch(bus, queue, name, [NewRecord(fields)], mint)
-    if isinstance(verdict, Failed):
+    if isinstance(verdict, AppendFailed):
         raise verdict.error
     return verdict.id
 
@@ -96,7 +116,7 @@ async def append(bus: Connector, queue: str, name: str, fields: Fields, mint: Mi
 async def append_id(bus: Connector, queue: str, name: str, record_id: str, fields: Fields) -> Verdict:
     """Append one record under the caller's EVT id. Safe to repeat after an unknown outcome."""
     [verdict] = await append_batch(bus, queue, name, [NewRecord(fields, ids.require(record_id, "EVT"))])
-    if isinstance(verdict, Failed):
+    if isinstance(verdict, AppendFailed):
         raise verdict.error
     return verdict
 
@@ -192,7 +212,7 @@ async def _append_chunk(bus: Connector, key: str, chunk: list[_Waiting], mint: M
             last = attempt == _ATTEMPTS - 1
             for w in left:
                 w.doubtful = True
-                w.verdict = Failed(_sure(w.id), error) if last else None
+                w.verdict = AppendFailed(_sure(w.id), error) if last else None
             await _pause(attempt)
             continue
         except EngineError as error:
@@ -201,13 +221,13 @@ async def _append_chunk(bus: Connector, key: str, chunk: list[_Waiting], mint: M
                 await _pause(attempt)
                 continue
             for w in left:
-                w.verdict = Failed(_sure(w.id), _lost(_sure(w.id), error) if w.doubtful else error)
+                w.verdict = AppendFailed(_sure(w.id), _lost(_sure(w.id), error) if w.doubtful else error)
             return
         for w, reply in zip(left, replies, strict=True):
             _settle(w, [part.decode() for part in reply], mint, ahead_ms=random.randrange(1 << attempt))
     for w in chunk:
         if w.verdict is None:
-            w.verdict = Failed(_sure(w.id), StreamAhead(f"{key} stays ahead of {_ATTEMPTS} freshly minted ids"))
+            w.verdict = AppendFailed(_sure(w.id), StreamAhead(f"{key} stays ahead of {_ATTEMPTS} freshly minted ids"))
 
 
 def _settle(w: _Waiting, reply: list[str], mint: Minter | None, ahead_ms: int) -> None:
@@ -219,12 +239,12 @@ def _settle(w: _Waiting, reply: list[str], mint: Minter | None, ahead_ms: int) -
         case ["conflict"] if w.record.id is None:  # somebody else has this node's number: another id
             w.id, w.doubtful = None, False
         case ["conflict"]:
-            w.verdict = Conflict(branded)
+            w.verdict = AppendConflict(branded)
         case ["error", text]:
-            w.verdict = Failed(branded, from_reply(text))
+            w.verdict = AppendFailed(branded, from_reply(text))
         case ["behind", last, never_here]:
             if w.doubtful and never_here != "1":
-                w.verdict = Failed(branded, UnknownOutcome(f"{branded} may have been appended and trimmed since"))
+                w.verdict = AppendFailed(branded, UnknownOutcome(f"{branded} may have been appended and trimmed since"))
             elif w.record.id is not None or mint is None:
                 w.verdict = Nonmonotonic(branded, last)
             else:

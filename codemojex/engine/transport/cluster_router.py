@@ -22,7 +22,7 @@ from codemojex.engine.transport import key_slots
 from codemojex.engine.transport.error_mapping import Moved, Moving
 from codemojex.engine.transport.node import Command, Limits, Node, guided_subscriber
 from codemojex.engine.transport.pool import Ask
-from codemojex.engine.transport.url import Address, Place
+from codemojex.engine.transport.url import Address, ServerAddress
 
 _LOOK_S = 1.0  # how long one server may think about the topology
 _LOOK_AGAIN_S = 0.05  # a look that is younger than this need not be repeated
@@ -32,7 +32,7 @@ _REDIRECTS = 3  # followed at once; later ones after a pause
 class Routed:
     """What a cluster and a replica set have in common: owners of slots that change."""
 
-    def __init__(self, place: Place, limits: Limits) -> None:
+    def __init__(self, place: ServerAddress, limits: Limits) -> None:
         self._place = place
         self._limits = limits
         self._nodes: dict[Address, Node] = {}

@@ -21,25 +21,25 @@ from codemojex.engine.transport.node import Limits, fence, run_id
 from codemojex.engine.transport.pool import Arg
 from codemojex.engine.transport.timed import Timed
 from codemojex.engine.transport.topology import Transport, open_transport
-from codemojex.engine.transport.url import Place, place
+from codemojex.engine.transport.url import ServerAddress, parse_address
 
-__all__ = ["Arg", "Connector", "Opened", "connector"]
+__all__ = ["Arg", "Connector", "OpenedWith", "connector"]
 
 _TEACH = 3  # lessons per call: a server may forget its scripts, or hand its slots on, in between
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedWith:
     """Where a connector leads to, and its time limit: enough to open the same way in another event loop."""
 
-    where: Place
+    where: ServerAddress
     timeout_s: float
 
 
 class Connector:
     """Fenced connections to the servers of one URL. Create it with `connect`, end it with `close`."""
 
-    def __init__(self, transport: Transport, opened: Opened | None = None) -> None:
+    def __init__(self, transport: Transport, opened: OpenedWith | None = None) -> None:
         self._transport = transport
         self.opened = opened
 
@@ -61,9 +61,9 @@ class Connector:
         hears of sockets and round trips (`connector.…`). Raises Unavailable (AccessDenied for a wrong user or
         password), VersionFence, or InvalidValue for another kind of URL.
         """
-        where = place(url)
+        where = parse_address(url)
         way = open_transport(where, Limits(timeout_s, max_connections, max_blocking, observer(observe)))
-        self = cls(Timed(way, observe) if observe else way, Opened(where, timeout_s))
+        self = cls(Timed(way, observe) if observe else way, OpenedWith(where, timeout_s))
         try:
             await self.execute("PING")
         except BaseException:
@@ -72,7 +72,7 @@ class Connector:
         return self
 
     @classmethod
-    def thin(cls, opened: Opened) -> Connector:
+    def thin(cls, opened: OpenedWith) -> Connector:
         """A second way to the same servers, with one socket to each, for another event loop. It connects when used."""
         return cls(open_transport(opened.where, Limits(opened.timeout_s, 1, 1)), opened)
 

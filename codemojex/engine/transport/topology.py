@@ -16,7 +16,7 @@ from codemojex.engine.transport.cluster_router import Routed
 from codemojex.engine.transport.error_mapping import Moved, NeverSent, as_error
 from codemojex.engine.transport.node import Command, Limits, Node, ask_once, fence, primary_fence
 from codemojex.engine.transport.pool import Ask
-from codemojex.engine.transport.url import Address, Place
+from codemojex.engine.transport.url import Address, ServerAddress
 
 _SLOTS = 16384
 _PART_OF_A_CLUSTER = "the server is a node of a cluster: write its address as cluster://host:port"
@@ -37,7 +37,7 @@ class Transport(Protocol):
     async def close(self) -> None: ...
 
 
-def open_transport(place: Place, limits: Limits) -> Transport:
+def open_transport(place: ServerAddress, limits: Limits) -> Transport:
     """The way to the servers of `place`. Nothing is connected yet."""
     if place.kind == "single":
         return Single(place.single, limits)

@@ -34,7 +34,7 @@ class Address(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ServerAddress:
     """What a URL says: the kind of topology, whom to ask about it, and how to speak to its servers."""
 
     kind: Kind
@@ -58,7 +58,7 @@ class Place:
         return f"{self.scheme}://{self.seed_login}{_written(address)}/0{'?' if options else ''}{options}"
 
 
-def place(url: str) -> Place:
+def parse_address(url: str) -> ServerAddress:
     """Read a URL. Raises InvalidValue for another kind, or one that names no server."""
     if not isinstance(url, str) or not validation.encodable(url):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidValue(_WANTED)
@@ -72,7 +72,7 @@ def place(url: str) -> Place:
             raise InvalidValue("the port in the server URL must be a number from 0 to 65535") from None
         path, _, query = rest.partition("?")
         _check(scheme, query, "" if scheme == "unix" else path.partition("/")[2])
-        return Place("single", single=f"{_CLIENT[scheme]}://{rest}")
+        return ServerAddress("single", single=f"{_CLIENT[scheme]}://{rest}")
     kind, port = _MANY[scheme.removesuffix("s")]
     rest, _, query = rest.partition("?")
     authority, _, path = rest.partition("/")
@@ -87,7 +87,7 @@ def place(url: str) -> Place:
         raise InvalidValue("the server URL names no service: write sentinel://host:port,host:port/service")
     if kind == "cluster" and database not in ("", "0"):
         raise InvalidValue("a cluster has database 0 only: write cluster://host:port,host:port")
-    return Place(
+    return ServerAddress(
         kind,
         seeds=tuple(_address(part, port) for part in hosts.split(",")),
         service=service,
@@ -100,7 +100,7 @@ def place(url: str) -> Place:
 
 def shown(url: str) -> str:
     """The URL as messages may show it: no user, no password, no options but the number of the database."""
-    where = place(url)
+    where = parse_address(url)
     if where.kind != "single":
         servers = ",".join(sorted(_written(seed) for seed in where.seeds))
         database = where.tail.partition("?")[0].removesuffix("/0")

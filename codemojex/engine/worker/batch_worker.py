@@ -22,7 +22,7 @@ from codemojex.engine.jobs.settlement import Settled, SettleVerdict
 from codemojex.engine.observer import Observe, observer
 from codemojex.engine.transport.connector import Connector
 from codemojex.engine.worker.batch_shape import Shaper
-from codemojex.engine.worker.calling import Call, Place
+from codemojex.engine.worker.calling import Call, RunsIn
 from codemojex.engine.worker.middleware import Middleware
 from codemojex.engine.worker.worker import Worker, WorkerOptions
 
@@ -57,7 +57,7 @@ class BatchOptions:
     deliver: bool = True
     publish: bool = False
     hear_cancels: bool = False
-    runs_in: Place = "thread"
+    runs_in: RunsIn = "thread"
 
     def __post_init__(self) -> None:
         validation.integer("batch option min_size", self.min_size, 1, MAX_CLAIM)

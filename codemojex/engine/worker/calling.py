@@ -20,13 +20,13 @@ from codemojex.engine.observer import Observe, ignore
 from codemojex.engine.worker.processes import Named, Process, Processes
 from codemojex.engine.worker.threads import Threads
 
-Place = Literal["thread", "process"]
+RunsIn = Literal["thread", "process"]
 
 
 class Call:
     """The handler of one worker. `left` counts the jobs whose threads go on although nobody waits for them."""
 
-    def __init__(self, what: str, handler: object, place: Place, limit: int) -> None:
+    def __init__(self, what: str, handler: object, place: RunsIn, limit: int) -> None:
         """At most `limit` calls at once. Raises InvalidValue for what cannot be called, or cannot be called there."""
         function = handler.function if isinstance(handler, Named) else handler
         self.plain = is_plain(what, function, place)
@@ -122,7 +122,7 @@ def name_of(function: object) -> str:
     return f"{getattr(function, '__module__', None) or '?'}.{name}"
 
 
-def is_plain(what: str, function: object, place: Place) -> bool:
+def is_plain(what: str, function: object, place: RunsIn) -> bool:
     """Whether a handler runs outside of the event loop. Raises InvalidValue for what cannot be a handler there."""
     validation.function(what, function)
     plain = _is_plain(function)

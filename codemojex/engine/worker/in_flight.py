@@ -44,7 +44,7 @@ class _Held:
         return self.job.id, self.job.token
 
 
-class Hands:
+class InFlight:
     """The jobs that one worker holds.
 
     `finish` hears how each attempt ended, unless its lease was lost; `changed` is set whenever one ended.

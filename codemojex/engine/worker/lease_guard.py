@@ -26,7 +26,7 @@ from codemojex.engine.errors import EngineError
 from codemojex.engine.jobs import settlement
 from codemojex.engine.jobs.outcome import Discard, GiveBack
 from codemojex.engine.jobs.settlement import Settlement
-from codemojex.engine.transport.connector import Connector, Opened
+from codemojex.engine.transport.connector import Connector, OpenedWith
 
 BOUND = 3  # leases
 REMEDY = "make it a plain function (`def`): it then runs in a thread"
@@ -64,7 +64,7 @@ class Blocked:
 class Ward:
     """A worker to look after. `held` is called in the guard's thread, `blocked` in the worker's loop once it turns."""
 
-    opened: Opened
+    opened: OpenedWith
     queue: str
     handler: str
     lease_ms: int
@@ -106,14 +106,14 @@ class Guard:
 
     def _started(self) -> asyncio.AbstractEventLoop:
         ready = threading.Event()
-        self._ways: dict[Opened, Connector] = {}
+        self._ways: dict[OpenedWith, Connector] = {}
         self._end = asyncio.Event()
         threading.Thread(target=self._run, args=(ready, self._ways, self._end), name="lease-guard", daemon=True).start()
         ready.wait()
         assert self._loop is not None
         return self._loop
 
-    def _run(self, ready: threading.Event, ways: dict[Opened, Connector], end: asyncio.Event) -> None:
+    def _run(self, ready: threading.Event, ways: dict[OpenedWith, Connector], end: asyncio.Event) -> None:
         async def main() -> None:
             self._loop = asyncio.get_running_loop()
             ready.set()
@@ -124,7 +124,7 @@ class Guard:
         asyncio.run(main())
 
 
-async def _look_after(ward: Ward, ways: dict[Opened, Connector]) -> None:
+async def _look_after(ward: Ward, ways: dict[OpenedWith, Connector]) -> None:
     period_s = max(_SHORTEST_S, ward.lease_ms / 1000 / _PARTS)
     while True:
         if not ward.held():

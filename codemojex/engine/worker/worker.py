@@ -30,7 +30,7 @@ from codemojex.engine.waiting import reconnect_s, wait
 from codemojex.engine.worker import calling, lease_guard
 from codemojex.engine.worker.batch_shape import Shaper
 from codemojex.engine.worker.calling import Call
-from codemojex.engine.worker.in_flight import Hands
+from codemojex.engine.worker.in_flight import InFlight
 from codemojex.engine.worker.lease_guard import Grip, Ward
 from codemojex.engine.worker.middleware import Middleware, Work, wrap
 from codemojex.engine.worker.settler import Settler
@@ -83,7 +83,7 @@ class WorkerOptions:
     deliver: bool = True
     publish: bool = False
     hear_cancels: bool = False
-    runs_in: calling.Place = "thread"
+    runs_in: calling.RunsIn = "thread"
 
     def __post_init__(self) -> None:
         for name, (low, high) in _RANGES.items():
@@ -145,7 +145,7 @@ class Worker:
         self._settler = Settler(bus, queue, policy, bodies, self._observe, publish=publish, lane_limit=lane_limit)
         self._call.serve(queue, self._observe, self._changed.set)
         work = wrap(self._call if handler is None else _one_by_one(self._call), middleware)
-        self._hands = Hands(
+        self._hands = InFlight(
             bus,
             queue,
             work,

@@ -16,7 +16,7 @@ from aiohttp import web
 from codemojex.local_telegram.api import delivery, reading, writing
 from codemojex.local_telegram.api.parameters import Method, check, model_of, read_fields
 from codemojex.local_telegram.errors import ApiError, Json, not_simulated
-from codemojex.local_telegram.state.faults import Fault
+from codemojex.local_telegram.state.faults import InjectedFault
 from codemojex.local_telegram.state.world import World
 
 Handler = Callable[[World, Any], Awaitable[Any]]  # each takes its own method model and returns its own JSON
@@ -91,7 +91,7 @@ class BotApi:
         """Answer one call."""
         name = request.match_info["method"]
         fields: Json = {}
-        fault: Fault | None = None
+        fault: InjectedFault | None = None
         try:
             if not hmac.compare_digest(request.match_info["token"].encode(), self._token.encode()):
                 raise ApiError(401, "Unauthorized")
@@ -119,7 +119,9 @@ class BotApi:
             result = list(reversed(result))
         return web.json_response({"ok": True, "result": result})
 
-    async def _before(self, request: web.Request, fault: Fault, name: str, fields: Json) -> web.StreamResponse | None:
+    async def _before(
+        self, request: web.Request, fault: InjectedFault, name: str, fields: Json
+    ) -> web.StreamResponse | None:
         """What a fault does instead of the call; `None` when the call goes on."""
         if (error := fault.error()) is not None:
             raise error

@@ -14,7 +14,7 @@ from codemojex.local_telegram.api.bodies import UNREADABLE, json_object, number,
 from codemojex.local_telegram.api.views import full_state, state_of
 from codemojex.local_telegram.errors import ControlError, Json
 from codemojex.local_telegram.state import membership, people
-from codemojex.local_telegram.state.faults import Chaos, Fault
+from codemojex.local_telegram.state.faults import Chaos, InjectedFault
 from codemojex.local_telegram.state.world import World
 
 WAIT_LIMIT_S = 60
@@ -156,7 +156,7 @@ class Control:
     async def faults(self, body: Json) -> Json:
         """Queue a fault."""
         self._world.faults.add(
-            Fault(
+            InjectedFault(
                 want(body, "method", str, "*"),
                 want(body, "kind", str),
                 want(body, "times", int, 1),

@@ -12,7 +12,7 @@ from aiogram import methods as api
 from aiogram.types import Update
 
 from codemojex.local_telegram.errors import Json, bad_request, not_simulated
-from codemojex.local_telegram.state.model import Pending, Webhook
+from codemojex.local_telegram.state.model import WaitingUpdate, Webhook
 from codemojex.local_telegram.state.updates import check_kinds
 from codemojex.local_telegram.state.world import World
 
@@ -94,7 +94,7 @@ async def push_updates(world: World) -> None:
             pause_s = min(pause_s * 2, RETRY_MAX_S)
 
 
-async def _deliver(world: World, session: aiohttp.ClientSession, webhook: Webhook, update: Pending) -> str | None:
+async def _deliver(world: World, session: aiohttp.ClientSession, webhook: Webhook, update: WaitingUpdate) -> str | None:
     headers = {"X-Telegram-Bot-Api-Secret-Token": webhook.secret_token} if webhook.secret_token else {}
     body = {"update_id": update.update_id, update.kind: update.body}
     try:

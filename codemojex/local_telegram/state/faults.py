@@ -15,7 +15,7 @@ FAULTS_LIMIT = 1000
 
 
 @dataclass
-class Fault:
+class InjectedFault:
     """One misfortune. `method` "*" is any method; `chat_id` None is any chat; duplicate and reorder mean getUpdates."""
 
     method: str
@@ -55,11 +55,11 @@ class Faults:
     """The faults that wait for their calls."""
 
     def __init__(self) -> None:
-        self._waiting: list[Fault] = []
+        self._waiting: list[InjectedFault] = []
         self._chaos: Chaos | None = None
         self._random = random.Random(0)
 
-    def add(self, fault: Fault) -> None:
+    def add(self, fault: InjectedFault) -> None:
         """Queue a fault; an unknown kind is refused."""
         if fault.kind not in KINDS:
             raise ControlError(f"unknown fault kind {fault.kind!r}; known: {', '.join(KINDS)}")
@@ -87,11 +87,11 @@ class Faults:
         self._waiting.clear()
         self._chaos = None
 
-    def waiting(self) -> list[Fault]:
+    def waiting(self) -> list[InjectedFault]:
         """The faults that have not met all their calls."""
         return list(self._waiting)
 
-    def take(self, method: str, chat_id: int | None) -> Fault | None:
+    def take(self, method: str, chat_id: int | None) -> InjectedFault | None:
         """The fault that this call meets, if any; one use of it is spent."""
         for fault in self._waiting:
             if fault.method.lower() in ("*", method.lower()) and fault.chat_id in (None, chat_id):
@@ -102,5 +102,7 @@ class Faults:
         chaos = self._chaos
         if chaos and chaos.method.lower() in ("*", method.lower()) and self._random.random() < chaos.probability:
             kind = self._random.choice(chaos.kinds)
-            return Fault(method, kind, delay_s=0.2) if kind not in OF_UPDATES or method == "getUpdates" else None
+            return (
+                InjectedFault(method, kind, delay_s=0.2) if kind not in OF_UPDATES or method == "getUpdates" else None
+            )
         return None

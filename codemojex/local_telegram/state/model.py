@@ -104,7 +104,7 @@ class Callback:
 
 
 @dataclass
-class Pending:
+class WaitingUpdate:
     """An update that the bot has not confirmed."""
 
     update_id: int
@@ -150,7 +150,7 @@ class State:
     people: dict[int, Person] = field(default_factory=dict[int, Person])
     chats: dict[int, Chat] = field(default_factory=dict[int, Chat])
     callbacks: dict[str, Callback] = field(default_factory=dict[str, Callback])
-    updates: list[Pending] = field(default_factory=list[Pending])
+    updates: list[WaitingUpdate] = field(default_factory=list[WaitingUpdate])
     next_user_id: int = FIRST_USER_ID
     next_group_id: int = FIRST_GROUP_ID
     # Random, as on the real server: a bot that remembers old update ids must not take new ones for repetitions.

@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 from codemojex.local_telegram.errors import Json, bad_request, conflict
 from codemojex.local_telegram.state.clock import TelegramClock
-from codemojex.local_telegram.state.model import CALLBACK_LIFE_S, Pending, State
+from codemojex.local_telegram.state.model import CALLBACK_LIFE_S, State, WaitingUpdate
 
 UPDATES_LIMIT = 20_000
 UPDATE_LIFE_S = 24 * 3600
 OFF_BY_DEFAULT = {"chat_member", "message_reaction", "message_reaction_count"}
 
 
-class Updates:
+class UpdateQueue:
     """The update queue of the bot."""
 
     def __init__(self, state: State, clock: TelegramClock, touch: Callable[[], None]) -> None:
@@ -32,7 +32,7 @@ class Updates:
         if kind not in allowed if allowed else kind in OFF_BY_DEFAULT:
             return None
         # A copy: an update shows the message as it was, whatever is edited before the bot reads it.
-        pending = Pending(self._state.next_update_id, kind, dict(body), self._clock.now())
+        pending = WaitingUpdate(self._state.next_update_id, kind, dict(body), self._clock.now())
         self._state.next_update_id += 1
         self._state.updates.append(pending)
         if len(self._state.updates) > UPDATES_LIMIT:
@@ -50,7 +50,7 @@ class Updates:
                 waker.set_result(None)
         self._wakers.clear()
 
-    def waiting(self) -> list[Pending]:
+    def waiting(self) -> list[WaitingUpdate]:
         """The living unconfirmed updates, oldest first."""
         now = self._clock.now()
         self._state.updates[:] = [

@@ -15,7 +15,7 @@ from codemojex.local_telegram.state.faults import Faults
 from codemojex.local_telegram.state.limits import SendLimits
 from codemojex.local_telegram.state.model import Chat, State
 from codemojex.local_telegram.state.storage import Storage
-from codemojex.local_telegram.state.updates import Updates
+from codemojex.local_telegram.state.updates import UpdateQueue
 
 LOG_LIMIT = 5000
 
@@ -26,7 +26,7 @@ class World:
 
     state: State
     clock: TelegramClock
-    updates: Updates
+    updates: UpdateQueue
     events: Events
     faults: Faults
     storage: Storage

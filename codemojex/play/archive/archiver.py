@@ -24,7 +24,7 @@ from codemojex.play.context import Play
 from codemojex.play.outcomes import away
 from codemojex.play.people import players
 from codemojex.play.views import views
-from codemojex.store.archive import AlreadyFolded, Conflict, Folded, fold_game, read_watermark
+from codemojex.store.archive import AlreadyFolded, ArchiveConflict, Archived, fold_game, read_watermark
 from codemojex.store.errors import StoreUnavailable
 from codemojex.store.history import read_game, read_records
 from codemojex.store.records import ArchivedGame, StreamRecord, Watermark
@@ -133,11 +133,11 @@ async def archive(play: Play, game_id: str) -> Outcome:
             last = first + _SEGMENT >= len(records)
             answer = await fold_game(play.store, queue, game_id, page, game if last else None, reached)
             match answer:
-                case Folded(watermark) | AlreadyFolded(watermark):
+                case Archived(watermark) | AlreadyFolded(watermark):
                     reached = watermark
-                case Conflict(kind="moved"):
+                case ArchiveConflict(kind="moved"):
                     break
-                case Conflict():
+                case ArchiveConflict():
                     _log.error("game %s cannot be archived (%s): %s", game_id, answer.kind, answer.detail)
                     await _set_aside(play, game_id)
                     return "refused"

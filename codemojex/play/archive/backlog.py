@@ -93,7 +93,7 @@ async def keep(play: Play) -> int:
     return kept
 
 
-class Watch:
+class BacklogWatch:
     """Tells the log of a backlog older than a minute: once, then once a minute at most, and once when it ends."""
 
     def __init__(

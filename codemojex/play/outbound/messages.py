@@ -46,7 +46,7 @@ class Board(_Payload, frozen=True, tag="board", kw_only=True):
     fresh: bool = False
 
 
-class Result(_Payload, frozen=True, tag="result", kw_only=True):
+class ResultOrder(_Payload, frozen=True, tag="result", kw_only=True):
     """Tell how the game ended. `event` is the id of the event that says so.
 
     `late`: others have been played since, perhaps, so it says which game it was.
@@ -71,7 +71,7 @@ class Composer(_Payload, frozen=True, tag="composer", kw_only=True):
     pressed: int | None = None
 
 
-Message = Say | Edit | Board | Result | Composer
+Message = Say | Edit | Board | ResultOrder | Composer
 
 
 def encode(message: Message) -> bytes:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from codemojex.engine import ids
-from codemojex.engine.jobs.jobs import Dedup, Enqueued, NewJob, Refused, admit, admit_many
+from codemojex.engine.jobs.jobs import AdmissionRefused, Dedup, Enqueued, NewJob, admit, admit_many
 from codemojex.engine.lanes import lanes
 from codemojex.play import rooms
 from codemojex.play.context import Play
-from codemojex.play.games import Snapshot
-from codemojex.play.outbound.messages import Board, Composer, Edit, Markup, Message, Result, Say, encode
+from codemojex.play.games import GameSnapshot
+from codemojex.play.outbound.messages import Board, Composer, Edit, Markup, Message, ResultOrder, Say, encode
 from codemojex.play.outbound.sent import Sent, board_sent_effect, board_was_sent, forget_board, sent_board
 from codemojex.play.rooms import Room
 
@@ -64,13 +64,13 @@ async def edit(play: Play, chat_id: int, message_id: int, text: str, *, key: str
     return await _order(play, message, Dedup(f"edit-{key}", play.options.said_window_ms))
 
 
-async def board(play: Play, game: Snapshot, *, fresh: bool = False) -> bool:
+async def board(play: Play, game: GameSnapshot, *, fresh: bool = False) -> bool:
     """Order the game's board; False when one waits already. `fresh` wants a new message below the talk."""
     room = await rooms.get(play, game.room)
     return room is not None and await _order(play, *board_order(game.id, room, fresh=fresh))
 
 
-async def result(play: Play, game: Snapshot, event_id: str) -> bool:
+async def result(play: Play, game: GameSnapshot, event_id: str) -> bool:
     """Order the announcement of the game's end, once per event."""
     room = await rooms.get(play, game.room)
     return room is not None and await _order(play, *result_order(play, game.id, room, event_id))
@@ -117,7 +117,7 @@ def composer_order(
 
 def result_order(play: Play, game_id: str, room: Room, event_id: str, *, late: bool = False) -> tuple[Message, Dedup]:
     """The order of a result and its name, the event's id."""
-    message = Result(
+    message = ResultOrder(
         chat_id=room.chat_id, thread_id=room.thread_id, game=game_id, room=room.id, event=event_id, late=late
     )
     return message, Dedup(f"result-{event_id}", play.options.result_window_ms)
@@ -127,7 +127,7 @@ async def order_many(play: Play, orders: Sequence[tuple[Message, Dedup]]) -> Non
     """Order many messages in one round trip. Raises RuntimeError when the queue refused one (memory full, say)."""
     jobs = [_job(play, message, dedup) for message, dedup in orders]
     for verdict in await admit_many(play.bus, play.options.outbound, jobs):
-        if isinstance(verdict, Refused):
+        if isinstance(verdict, AdmissionRefused):
             raise RuntimeError(f"an outbound order was refused: {verdict.reason}")
 
 

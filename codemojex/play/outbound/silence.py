@@ -16,7 +16,7 @@ from codemojex.engine.jobs.jobs import Dedup
 from codemojex.play import games, keys, rooms
 from codemojex.play.context import Play
 from codemojex.play.outbound import orders as outbound
-from codemojex.play.outbound.messages import Message, Result
+from codemojex.play.outbound.messages import Message, ResultOrder
 
 Why = Literal["no_rights", "gone"]
 
@@ -25,7 +25,7 @@ class Silence(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why nothing can be written, and the last result that was not told."""
 
     why: Why
-    owed: Result | None = None
+    owed: ResultOrder | None = None
 
 
 async def of(play: Play, chat_id: int, thread_id: int | None) -> Silence | None:
@@ -39,7 +39,7 @@ async def begin(play: Play, chat_id: int, thread_id: int | None, why: Why) -> bo
     return await _put(play, chat_id, thread_id, Silence(why), "NX")
 
 
-async def owe(play: Play, result: Result) -> None:
+async def owe(play: Play, result: ResultOrder) -> None:
     """Keep a result until its silent place can be written to; a later one takes the place of an earlier."""
     known = await of(play, result.chat_id, result.thread_id)
     if known is not None:

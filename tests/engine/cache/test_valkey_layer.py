@@ -12,7 +12,7 @@ from codemojex.engine.cache import frame as frames
 from codemojex.engine.cache import valkey_layer
 from codemojex.engine.cache.circuit_breaker import Circuit
 from codemojex.engine.cache.frame import Frame
-from codemojex.engine.cache.valkey_layer import Found, SecondLayer, Written
+from codemojex.engine.cache.valkey_layer import Found, ValkeyLayer, Written
 from codemojex.engine.scripts import ENGINE
 from tests.engine.bench import Bench
 
@@ -21,7 +21,7 @@ ENTRY = "a"
 PAIRS = [(1, 2), (5 * 10**10 + 9, 6 * 10**10 + 1), (2**63 - 3, 2**63 - 2)]
 
 
-class Layer(SecondLayer):
+class Layer(ValkeyLayer):
     """The second layer of a table of the test's own, with a hand on its keys."""
 
     def __init__(self, bench: Bench) -> None:

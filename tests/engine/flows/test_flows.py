@@ -10,7 +10,7 @@ from codemojex.engine.flows.flows import Added, Flow
 from codemojex.engine.inspection import admin
 from codemojex.engine.inspection.audit import audit
 from codemojex.engine.jobs import cancel, settlement
-from codemojex.engine.jobs.jobs import Dedup, Duplicate, NewJob, Refused
+from codemojex.engine.jobs.jobs import AdmissionRefused, Dedup, Duplicate, NewJob
 from codemojex.engine.jobs.outcome import Complete, Discard, GiveBack, Retry
 from codemojex.engine.lanes import lanes
 from codemojex.engine.maintenance import recovery
@@ -130,7 +130,7 @@ async def test_a_bad_flow_of_many_spoils_no_other(bench: Bench) -> None:
     good, other, twin = node(bench, node(bench)), node(bench, node(bench)), node(bench)
     bad = Flow(NewJob(bench.id().replace("JOB", "ORD"), b"x"), [node(bench)])
     verdicts = await flows.add_bulk(bench.bus, bench.queue, [good, bad, node(bench, twin, twin), other, good])
-    assert [type(verdict) for verdict in verdicts] == [Added, Refused, Refused, Added, Duplicate]
+    assert [type(verdict) for verdict in verdicts] == [Added, AdmissionRefused, AdmissionRefused, Added, Duplicate]
     assert [await state(bench, flow.job.id) for flow in (good, other)] == ["awaiting_children"] * 2
     await bench.sound()
 

@@ -13,7 +13,7 @@ from codemojex.engine.backoff import Exponential, Fixed
 from codemojex.engine.errors import InvalidId, InvalidName, InvalidValue, Unavailable, WrongKind
 from codemojex.engine.inspection import admin
 from codemojex.engine.jobs import claims, jobs, settlement, tick_batcher
-from codemojex.engine.jobs.jobs import Dedup, Duplicate, Enqueued, NewJob, Refused, Scheduled
+from codemojex.engine.jobs.jobs import AdmissionRefused, Dedup, Duplicate, Enqueued, NewJob, Scheduled
 from codemojex.engine.jobs.outcome import Discard
 from codemojex.engine.lanes import lanes
 from codemojex.engine.transport.connector import Connector
@@ -142,7 +142,7 @@ async def test_a_bad_job_never_spoils_the_others_of_its_batch(bench: Bench) -> N
     verdicts = await bench.put(one, order, NewJob(one.id, b"other"), bench.job(delay_ms=500), two)
     assert verdicts == [
         Enqueued(),
-        Refused("EMQKIND job id must be JOB-namespaced"),
+        AdmissionRefused("EMQKIND job id must be JOB-namespaced"),
         Duplicate(one.id, conflict=True),
         Scheduled(),
         Enqueued(),
@@ -257,7 +257,7 @@ async def test_a_cancelled_admission_takes_nobody_with_it(bench: Bench) -> None:
     assert await second == Enqueued()
     with pytest.raises(asyncio.CancelledError):
         await first
-    assert tick_batcher.shared(bench.bus, bench.queue, jobs.attempt_many).unanswered == 0
+    assert tick_batcher.batcher_of(bench.bus, bench.queue, jobs.attempt_many).unanswered == 0
 
 
 async def test_a_batch_that_is_cancelled_before_it_leaves_holds_nobody_up(bench: Bench) -> None:
@@ -268,7 +268,7 @@ async def test_a_batch_that_is_cancelled_before_it_leaves_holds_nobody_up(bench:
     ride.cancel()
     async with asyncio.timeout(15):
         assert isinstance((await asyncio.gather(caller, return_exceptions=True))[0], asyncio.CancelledError)
-        assert tick_batcher.shared(bench.bus, bench.queue, jobs.attempt_many).unanswered == 0
+        assert tick_batcher.batcher_of(bench.bus, bench.queue, jobs.attempt_many).unanswered == 0
         assert await jobs.admit(bench.bus, bench.queue, bench.job()) == Enqueued()
 
 

@@ -16,7 +16,7 @@ from codemojex.engine.ids import Minter
 from codemojex.engine.inspection import admin
 from codemojex.engine.jobs.jobs import NewJob
 from codemojex.engine.jobs.outcome import Discard
-from codemojex.engine.maintenance.retention_loop import DeadLetters, MaxAge, RetentionDriver, RetentionPolicy
+from codemojex.engine.maintenance.retention_loop import DeadLetters, MaxAge, RetentionLoop, RetentionPolicy
 from codemojex.engine.streams import retention, streams
 from codemojex.engine.streams.retention import MaxLen, MinId, Trimmed
 from tests.engine.bench import Bench
@@ -44,9 +44,9 @@ async def left(bench: Bench, stream: str) -> list[str]:
 
 def driver(
     bench: Bench, *policies: RetentionPolicy | DeadLetters, **more: Any
-) -> tuple[RetentionDriver, list[tuple[str, Any]]]:
+) -> tuple[RetentionLoop, list[tuple[str, Any]]]:
     seen: list[tuple[str, Any]] = []
-    return RetentionDriver(bench.bus, policies, observe=lambda n, d: seen.append((n, d)), **more), seen
+    return RetentionLoop(bench.bus, policies, observe=lambda n, d: seen.append((n, d)), **more), seen
 
 
 async def test_every_kind_of_window_keeps_what_it_says_to_the_millisecond(bench: Bench) -> None:
@@ -96,7 +96,7 @@ async def test_a_trim_that_fails_is_reported_and_the_others_have_their_turn(benc
 async def test_it_trims_on_its_beat_until_it_is_stopped(bench: Bench) -> None:
     told: list[tuple[str, dict[str, object]]] = []
     policy = RetentionPolicy(bench.queue, "s", MaxLen(1))
-    one = RetentionDriver(bench.bus, [policy], tick_ms=10, observe=lambda name, data: told.append((name, data)))
+    one = RetentionLoop(bench.bus, [policy], tick_ms=10, observe=lambda name, data: told.append((name, data)))
     clock = ManualClock()
     async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
         tasks.create_task(one.run())
@@ -145,7 +145,7 @@ def test_a_bad_name_or_beat_is_refused() -> None:
     with pytest.raises(InvalidInput):
         RetentionPolicy("q q", "s", MaxLen(1))
     with pytest.raises(InvalidValue):
-        RetentionDriver(None, [], tick_ms=0)  # type: ignore[arg-type]
+        RetentionLoop(None, [], tick_ms=0)  # type: ignore[arg-type]
 
 
 async def test_dead_letters_go_by_age_and_by_number_and_a_failure_stops_nobody(bench: Bench) -> None:

@@ -9,7 +9,7 @@ import pytest
 from codemojex.engine.errors import InvalidValue
 from codemojex.engine.ids import Minter
 from codemojex.engine.protocol.conformance import runner
-from codemojex.engine.protocol.conformance.fixture import Stage, equal
+from codemojex.engine.protocol.conformance.fixture import ScenarioFixture, equal
 from codemojex.engine.protocol.conformance.neighbours import named
 from codemojex.engine.protocol.conformance.runner import Scenario, choose, play, run
 from codemojex.engine.protocol.conformance.table import SCENARIOS
@@ -38,18 +38,18 @@ def test_the_protocols_scenarios_stand_in_its_order_and_ours_behind_them() -> No
     assert all(scenario.rule for scenario in SCENARIOS)
 
 
-async def _good(stage: Stage) -> None:
+async def _good(stage: ScenarioFixture) -> None:
     """Holds."""
     await stage.fill(None)
 
 
-async def _bad(stage: Stage) -> None:
+async def _bad(stage: ScenarioFixture) -> None:
     """Does not hold."""
     await stage.fill(None, stage.lane(1))
     equal(1, 2, "a number")
 
 
-async def _odd(stage: Stage) -> None:
+async def _odd(stage: ScenarioFixture) -> None:
     """Leaves a key of a kind that nobody knows."""
     await stage.raw("SET", "invented", "x")
 
@@ -80,7 +80,7 @@ async def test_a_run_touches_no_key_of_others(bench: Bench, valkey_url: str) -> 
 async def test_a_scenario_that_hangs_is_reported(
     bench: Bench, valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def hang(stage: Stage) -> None:
+    async def hang(stage: ScenarioFixture) -> None:
         await asyncio.sleep(60)
 
     monkeypatch.setattr(runner, "TIMEOUT_S", 0.05)

@@ -9,8 +9,8 @@ import pytest
 
 from codemojex.engine.ids import Minter
 from codemojex.engine.jobs import jobs
-from codemojex.engine.protocol.conformance.fixture import Stage, that
-from codemojex.engine.protocol.conformance.runner import Result, Scenario, run
+from codemojex.engine.protocol.conformance.fixture import ScenarioFixture, that
+from codemojex.engine.protocol.conformance.runner import Scenario, ScenarioResult, run
 from codemojex.engine.protocol.conformance.table import SCENARIOS
 from codemojex.engine.scripts import ENGINE
 from codemojex.engine.transport.connector import Connector
@@ -48,7 +48,7 @@ async def load(address: str) -> AsyncIterator[Connector]:
     await bus.close()
 
 
-async def results(address: str, scenarios: list[Scenario], *, flush: bool = False) -> dict[str, Result]:
+async def results(address: str, scenarios: list[Scenario], *, flush: bool = False) -> dict[str, ScenarioResult]:
     return {result.name: result async for result in run(address, scenarios, flush=flush)}
 
 
@@ -78,7 +78,7 @@ async def test_alone_on_a_server_nothing_is_skipped(address: str) -> None:
     assert [result for result in found.values() if result.skipped or result.failure] == []
 
 
-async def _counts(stage: Stage) -> None:
+async def _counts(stage: ScenarioFixture) -> None:
     """Fails whatever happens, and a neighbour of the scenario works meanwhile."""
     await asyncio.sleep(0.1)
     that(False, "too many commands")

@@ -13,7 +13,7 @@ from codemojex.engine.clock import ManualClock
 from codemojex.engine.errors import InvalidId, InvalidName, InvalidValue, ServerFull, UnknownOutcome
 from codemojex.engine.ids import Minter
 from codemojex.engine.streams import streams
-from codemojex.engine.streams.streams import Appended, Conflict, Failed, NewRecord, Nonmonotonic
+from codemojex.engine.streams.streams import AppendConflict, Appended, AppendFailed, NewRecord, Nonmonotonic
 from codemojex.engine.transport.connector import Connector
 
 NOW = 1_781_000_000_000
@@ -89,7 +89,7 @@ async def test_the_same_record_twice_is_stored_once_and_other_content_is_a_confl
     record = ids.encode("EVT", 209715201620567)
     assert await streams.append_id(bus, queue, "s", record, {"a": "1"}) == Appended(record)
     assert await streams.append_id(bus, queue, "s", record, {"a": "1"}) == Appended(record, repeated=True)
-    assert await streams.append_id(bus, queue, "s", record, {"a": "2"}) == Conflict(record)
+    assert await streams.append_id(bus, queue, "s", record, {"a": "2"}) == AppendConflict(record)
     [stored] = await streams.read(bus, queue, "s")
     assert (stored.stream_id, stored.fields) == ("1704117200000-1620567", {"a": b"1"})
 
@@ -147,7 +147,7 @@ async def test_a_batch_answers_for_every_record(bus: Connector, queue: str, mint
         ],
     )
     behind = Nonmonotonic(early, ids.parse(taken).stream_id)
-    assert verdicts == [behind, Appended(taken, repeated=True), Conflict(taken), Appended(fresh)]
+    assert verdicts == [behind, Appended(taken, repeated=True), AppendConflict(taken), Appended(fresh)]
 
 
 async def test_a_batch_that_is_behind_keeps_its_order_under_fresh_ids(bus: Connector, queue: str, mint: Minter) -> None:
@@ -173,7 +173,7 @@ async def test_an_answer_that_never_comes_is_an_unknown_outcome_and_safe_to_repe
 
     monkeypatch.setattr(streams, "_pause", no_pause)
     [verdict] = await streams.append_batch(lossy(bus, 99), queue, "s", [{"n": "1"}], mint)
-    assert isinstance(verdict, Failed)
+    assert isinstance(verdict, AppendFailed)
     assert isinstance(verdict.error, UnknownOutcome)
     assert await streams.append_id(bus, queue, "s", verdict.id, {"n": "1"}) == Appended(verdict.id, repeated=True)
 

@@ -32,7 +32,7 @@ async def test_admission_says_that_the_server_is_full_and_writes_nothing(small: 
     with pytest.raises(ServerFull, match="maxmemory"):
         await jobs.admit(small.bus, small.queue, small.job(lane=lane(1)))
     refused = await small.put(small.job(), small.job())
-    assert [type(verdict) for verdict in refused] == [jobs.Refused] * 2
+    assert [type(verdict) for verdict in refused] == [jobs.AdmissionRefused] * 2
     assert await small.keys() == {}
 
 

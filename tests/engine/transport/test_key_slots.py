@@ -7,7 +7,7 @@ import pytest
 from codemojex.engine import keyspace
 from codemojex.engine.errors import InvalidValue
 from codemojex.engine.transport import key_slots
-from codemojex.engine.transport.url import Address, place
+from codemojex.engine.transport.url import Address, parse_address
 
 KEY = "emq:{q}:x"
 
@@ -57,19 +57,19 @@ def test_a_command_without_a_key_goes_anywhere(command: tuple[object, ...]) -> N
 
 
 def test_a_cluster_is_its_nodes() -> None:
-    found = place("clusters://me:p%40ss@one:7000,two,[::1]:7002/?ssl_check_hostname=false")
+    found = parse_address("clusters://me:p%40ss@one:7000,two,[::1]:7002/?ssl_check_hostname=false")
     assert found.seeds == (Address("one", 7000), Address("two", 6379), Address("::1", 7002))
     assert found.url(Address("three", 1)) == "rediss://me:p%40ss@three:1/0?ssl_check_hostname=false"
     assert found.url(Address("::1", 1)).startswith("rediss://me:p%40ss@[::1]:1/0")
-    assert place("cluster://one").url(Address("one", 1)) == "redis://one:1/0"
+    assert parse_address("cluster://one").url(Address("one", 1)) == "redis://one:1/0"
 
 
 def test_a_replica_set_is_its_sentinels_and_a_service() -> None:
-    found = place("sentinel://me:pass@one,two:1/jobs/3?sentinel_password=other&sentinel_username=s")
+    found = parse_address("sentinel://me:pass@one,two:1/jobs/3?sentinel_password=other&sentinel_username=s")
     assert (found.seeds, found.service) == ((Address("one", 26379), Address("two", 1)), "jobs")
     assert found.url(Address("data", 6379)) == "redis://me:pass@data:6379/3"
     assert found.seed_url(Address("one", 26379)) == "redis://s:other@one:26379/0"
-    assert place("sentinel://me:pass@one/jobs").seed_url(Address("one", 1)) == "redis://one:1/0"
+    assert parse_address("sentinel://me:pass@one/jobs").seed_url(Address("one", 1)) == "redis://one:1/0"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,6 @@ def test_a_replica_set_is_its_sentinels_and_a_service() -> None:
 )
 def test_an_address_that_names_no_server_is_refused_without_being_shown(url: str, remedy: str) -> None:
     with pytest.raises(InvalidValue, match=remedy) as caught:
-        place(url)
+        parse_address(url)
     assert "hunter2" not in str(caught.value)
     assert "ter2" not in str(caught.value)

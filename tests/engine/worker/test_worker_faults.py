@@ -24,7 +24,7 @@ from codemojex.engine.jobs.outcome import Complete, Discard, Outcome, Retry
 from codemojex.engine.observer import ignore
 from codemojex.engine.transport.connector import Connector
 from codemojex.engine.worker.batch_worker import BatchOptions, BatchWorker
-from codemojex.engine.worker.in_flight import Hands
+from codemojex.engine.worker.in_flight import InFlight
 from codemojex.engine.worker.middleware import Work
 from codemojex.engine.worker.worker import Worker, WorkerOptions
 from tests.engine.bench import Bench, running
@@ -316,7 +316,7 @@ def test_an_end_of_the_program_passes_through_and_is_no_failure(kind: type[BaseE
         raise kind
 
     async def main() -> None:
-        hands = Hands(
+        hands = InFlight(
             cast("Connector", None),
             "q",
             work,

@@ -54,7 +54,7 @@ async def refused(call: Awaitable[object], error: type[Exception], what: str) ->
     raise Broken(f"{what}: answered {answer!r} in place of {error.__name__}")
 
 
-class Stage:
+class ScenarioFixture:
     """One queue of one scenario. `close` removes every key of it."""
 
     def __init__(self, bus: Connector, url: str, queue: str, mint: Minter) -> None:
@@ -66,9 +66,9 @@ class Stage:
         self.props: set[str] = set()  # keys that the scenario made for itself
         self._ends = AsyncExitStack()
 
-    def sibling(self, name: str) -> Stage:
+    def sibling(self, name: str) -> ScenarioFixture:
         """Another queue of the same scenario."""
-        other = Stage(self.bus, self.url, f"{self.queue}.{name}", self.mint)
+        other = ScenarioFixture(self.bus, self.url, f"{self.queue}.{name}", self.mint)
         self._ends.push_async_callback(other.close)
         return other
 

@@ -16,11 +16,11 @@ from typing import cast
 from codemojex.engine.errors import InvalidValue
 from codemojex.engine.ids import Minter
 from codemojex.engine.nodes.node_lease import NodeLease
-from codemojex.engine.protocol.conformance.fixture import Stage
+from codemojex.engine.protocol.conformance.fixture import ScenarioFixture
 from codemojex.engine.protocol.conformance.neighbours import look, named
 from codemojex.engine.transport.connector import Connector
 
-Body = Callable[[Stage], Awaitable[None]]
+Body = Callable[[ScenarioFixture], Awaitable[None]]
 TIMEOUT_S = 60.0
 _CLOSE_S = 30.0
 
@@ -45,7 +45,7 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ScenarioResult:
     """How one scenario went; it held when `failure` and `skipped` are empty, and these say why it did not."""
 
     name: str
@@ -72,7 +72,7 @@ def choose(scenarios: Sequence[Scenario], only: str | None) -> Sequence[Scenario
 
 async def run(
     url: str, scenarios: Sequence[Scenario], *, base: str | None = None, flush: bool = False
-) -> AsyncGenerator[Result]:
+) -> AsyncGenerator[ScenarioResult]:
     """Run `scenarios` in order against the server at `url`; a result each as soon as it is known.
 
     With `flush` scripts are flushed although other clients are connected. Queues are named `<base>.<scenario>`; without
@@ -88,9 +88,11 @@ async def run(
         await bus.close()
 
 
-async def play(scenario: Scenario, bus: Connector, url: str, base: str, mint: Minter, *, flush: bool = False) -> Result:
+async def play(
+    scenario: Scenario, bus: Connector, url: str, base: str, mint: Minter, *, flush: bool = False
+) -> ScenarioResult:
     """Run one scenario and purge its keys. The sockets of `bus` must have names that begin with `base`."""
-    stage = Stage(bus, url, f"{base}.{scenario.name}", mint)
+    stage = ScenarioFixture(bus, url, f"{base}.{scenario.name}", mint)
     before = time.monotonic()
     failure = skipped = ""
     neighbours = None
@@ -98,7 +100,7 @@ async def play(scenario: Scenario, bus: Connector, url: str, base: str, mint: Mi
         neighbours = await look(bus, stage.space.prefix, base)
         if scenario.flushes and neighbours.commands and not flush:
             reason = f"it flushes the server's scripts, and {len(neighbours.commands)} other clients are connected"
-            return Result(scenario.name, 0.0, skipped=f"{reason}: allow it with --flush-scripts")
+            return ScenarioResult(scenario.name, 0.0, skipped=f"{reason}: allow it with --flush-scripts")
     try:
         async with asyncio.timeout(TIMEOUT_S):
             await scenario.body(stage)
@@ -115,7 +117,7 @@ async def play(scenario: Scenario, bus: Connector, url: str, base: str, mint: Mi
             await stage.close()
     except Exception as error:  # keys that stay are a failure of the run
         failure = failure or f"at its end: {_sentence(error)}"
-    return Result(scenario.name, seconds, failure, "" if failure else skipped)
+    return ScenarioResult(scenario.name, seconds, failure, "" if failure else skipped)
 
 
 def _sentence(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from codemojex.engine.ids import Minter
 from codemojex.engine.scripts import ENGINE
 from codemojex.engine.streams import consumer, retention, streams
 from codemojex.engine.streams.retention import MaxLen, MinId, Trimmed
-from codemojex.engine.streams.streams import Appended, Conflict, NewRecord, Nonmonotonic
+from codemojex.engine.streams.streams import AppendConflict, Appended, NewRecord, Nonmonotonic
 from tests.engine.model.machine.story import PICK, Story, one_of
 from tests.engine.model.plain.state import Fresh
 from tests.engine.model.plain.stored import agree
@@ -93,7 +93,7 @@ class Recording(Story):
         assert verdict == {
             "appended": Appended(record_id),
             "repeated": Appended(record_id, repeated=True),
-            "conflict": Conflict(record_id),
+            "conflict": AppendConflict(record_id),
             "behind": Nonmonotonic(record_id, before),
         }.get(said)
 

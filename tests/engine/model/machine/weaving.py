@@ -132,7 +132,7 @@ class Weaving(Coming):
         model = run_model(plain.add(self.world, client, name, flow))
         verdicts = self.do(flows.add_bulk(self.buses[client], name, [flow]))
         if model[0] == "broken":
-            assert isinstance(verdicts[0], flows.Refused)
+            assert isinstance(verdicts[0], flows.AdmissionRefused)
         else:
             assert verdicts == [_verdict(model, flow)]
 

@@ -10,10 +10,10 @@ from codemojex.engine.inspection import admin
 from codemojex.engine.jobs import claims, jobs
 from codemojex.engine.jobs.jobs import Dedup, Duplicate, Enqueued, Scheduled
 from codemojex.engine.maintenance import promotion
-from codemojex.engine.protocol.conformance.fixture import LEASE_MS, Stage, equal, refused, that
+from codemojex.engine.protocol.conformance.fixture import LEASE_MS, ScenarioFixture, equal, refused, that
 
 
-async def fence(stage: Stage) -> None:
+async def fence(stage: ScenarioFixture) -> None:
     """The version key is set before any work and equals this engine's wire version."""
     await stage.connect()
     found = await stage.bus.execute("GET", keyspace.VERSION_KEY)
@@ -21,7 +21,7 @@ async def fence(stage: Stage) -> None:
     equal((await stage.bus.execute("TYPE", keyspace.VERSION_KEY)).decode(), "string", "its type")
 
 
-async def mint(stage: Stage) -> None:
+async def mint(stage: ScenarioFixture) -> None:
     """An admitted job is a row of exactly state, attempts and payload, and a member of the backlog with score 0."""
     job_id = stage.id()
     payload = bytes(range(256))
@@ -37,7 +37,7 @@ async def mint(stage: Stage) -> None:
     equal(await stage.items("wake"), ["1"], "the wake tokens")
 
 
-async def duplicate(stage: Stage) -> None:
+async def duplicate(stage: ScenarioFixture) -> None:
     """A second admission of an id answers duplicate and changes nothing, wherever the first one is."""
     job_id = stage.id()
     await jobs.enqueue(stage.bus, stage.queue, job_id, b"first")
@@ -51,7 +51,7 @@ async def duplicate(stage: Stage) -> None:
     equal(await stage.kind("pending"), "none", "the backlog while it is in flight")
 
 
-async def kind(stage: Stage) -> None:
+async def kind(stage: ScenarioFixture) -> None:
     """An id that is not a JOB is refused, flat, in a lane and scheduled, and no key is created."""
     order = stage.id("ORD")
     text = str(await refused(jobs.enqueue(stage.bus, stage.queue, order, b"x"), WrongKind, "an ORD id"))
@@ -62,7 +62,7 @@ async def kind(stage: Stage) -> None:
     equal(await stage.keys(), {}, "the queue's keys")
 
 
-async def order(stage: Stage) -> None:
+async def order(stage: ScenarioFixture) -> None:
     """The backlog in byte order is the order of minting; walked backwards it gives the newest first."""
     made = await stage.fill(*[None] * 6)
     equal(made, sorted(made), "ids in the order of minting")
@@ -73,7 +73,7 @@ async def order(stage: Stage) -> None:
     equal([job.id for job in claimed], made, "the order of claims")
 
 
-async def schedule_scenario(stage: Stage) -> None:
+async def schedule_scenario(stage: ScenarioFixture) -> None:
     """A delayed job stands in the schedule under its due time, and no claim sees it until it is promoted."""
     before = await stage.now_ms()
     soon, late = stage.id(), stage.id()
@@ -95,7 +95,7 @@ async def schedule_scenario(stage: Stage) -> None:
     that(job is not None and job.id == soon and job.token == "1", f"the promoted job is claimed, not {job}")
 
 
-async def dedup(stage: Stage) -> None:
+async def dedup(stage: ScenarioFixture) -> None:
     """A parked idempotency key reads back the id of its job, whoever parked it; an absent key reads as absent."""
     job = stage.job(dedup=Dedup("order-1", 60_000))
     equal(await stage.put(job), [Enqueued()], "the verdict")
@@ -108,7 +108,7 @@ async def dedup(stage: Stage) -> None:
     equal(await admin.get_dedup(stage.bus, stage.queue, "absent"), None, "an absent key")
 
 
-async def pool_enqueue(stage: Stage) -> None:
+async def pool_enqueue(stage: ScenarioFixture) -> None:
     """Through a pool a duplicate is a duplicate, and a row is what a single connection writes."""
     single, pool = await stage.connect(max_connections=1), await stage.connect(max_connections=4)
     first, second = stage.id(), stage.id()
@@ -120,7 +120,7 @@ async def pool_enqueue(stage: Stage) -> None:
     equal(await stage.row(second), await stage.row(first), "the rows")
 
 
-async def pool_order(stage: Stage) -> None:
+async def pool_order(stage: ScenarioFixture) -> None:
     """The order of claims is the order of minting, whichever connection admitted."""
     pools = [await stage.connect(max_connections=2) for _ in range(3)]
     made = [stage.id() for _ in range(24)]

@@ -8,10 +8,10 @@ from codemojex.engine.jobs import claims, jobs, settlement
 from codemojex.engine.jobs.outcome import Retry
 from codemojex.engine.jobs.settlement import Gone, Policy, Settled, Stale
 from codemojex.engine.maintenance import promotion, recovery
-from codemojex.engine.protocol.conformance.fixture import LEASE_MS, Stage, equal, refused, that
+from codemojex.engine.protocol.conformance.fixture import LEASE_MS, ScenarioFixture, equal, refused, that
 
 
-async def claim(stage: Stage) -> None:
+async def claim(stage: ScenarioFixture) -> None:
     """The first claim brings the payload and token 1; the lease is a score in server time."""
     (job_id,) = await stage.fill(None, payload=b"\x00bytes\xff")
     before = await stage.now_ms()
@@ -28,7 +28,7 @@ async def claim(stage: Stage) -> None:
     equal(await claims.claim(stage.bus, stage.queue, LEASE_MS), None, "a claim of an empty queue")
 
 
-async def stale(stage: Stage) -> None:
+async def stale(stage: ScenarioFixture) -> None:
     """A wrong token is refused and changes nothing, also after a script flush; the right one completes."""
     await stage.fill(None)
     (job,) = await stage.take()
@@ -42,7 +42,7 @@ async def stale(stage: Stage) -> None:
     equal(await settlement.complete(stage.bus, stage.queue, job.id, "1"), Settled("completed"), "the right token")
 
 
-async def complete(stage: Stage) -> None:
+async def complete(stage: ScenarioFixture) -> None:
     """Completion removes the row and the lease, counts one, and a second one finds the job gone."""
     await stage.fill(None)
     (job,) = await stage.take()
@@ -53,7 +53,7 @@ async def complete(stage: Stage) -> None:
     equal(await stage.count("completed"), 1, "the total after the second")
 
 
-async def retry(stage: Stage) -> None:
+async def retry(stage: ScenarioFixture) -> None:
     """A retry schedules the job under now plus its delay and keeps the error; the next claim has token 2."""
     await stage.fill(None)
     (job,) = await stage.take()
@@ -74,7 +74,7 @@ async def retry(stage: Stage) -> None:
     equal(await stage.settle(job), Stale(), "the first holder's late result")
 
 
-async def dead(stage: Stage) -> None:
+async def dead(stage: ScenarioFixture) -> None:
     """At the cap the job is dead: its row stays with the error, it stands in dead with score 0 and counts as failed."""
     await stage.fill(None)
     (job,) = await stage.take()
@@ -87,7 +87,7 @@ async def dead(stage: Stage) -> None:
     equal((await stage.kind("active"), await stage.kind("schedule")), ("none", "none"), "leases and schedule")
 
 
-async def reap(stage: Stage) -> None:
+async def reap(stage: ScenarioFixture) -> None:
     """One scan returns every lapsed lease to the backlog and no other; the next token is 2."""
     first, second, third = await stage.fill(None, None, None)
     await stage.take(3)
@@ -102,7 +102,7 @@ async def reap(stage: Stage) -> None:
     that(job is not None and (job.id, job.token) == (first, "2"), f"the next claim has token 2, not {job}")
 
 
-async def backoff(stage: Stage) -> None:
+async def backoff(stage: ScenarioFixture) -> None:
     """A job that always fails dies exactly at its cap, with the last error, its delays growing as its row says."""
     job = stage.job(max_attempts=3, backoff=Exponential(base_ms=1_000, cap_ms=1_500, jitter=False))
     await stage.put(job)
@@ -124,7 +124,7 @@ async def backoff(stage: Stage) -> None:
     equal((row["last_error"], row["attempts"]), ("error 3", "3"), "the row of the dead letter")
 
 
-async def lock_extend(stage: Stage) -> None:
+async def lock_extend(stage: ScenarioFixture) -> None:
     """An extended lease outlives its first deadline; a stale token and a job that is gone are told apart."""
     await stage.fill(None)
     job = await claims.claim(stage.bus, stage.queue, 40)
@@ -144,11 +144,11 @@ async def lock_extend(stage: Stage) -> None:
     equal(len(await stage.scores("active")), 1, "leases: none is made for a ghost")
 
 
-async def _passed(stage: Stage, instant_ms: int) -> bool:
+async def _passed(stage: ScenarioFixture, instant_ms: int) -> bool:
     return await stage.now_ms() > instant_ms
 
 
-async def stalled(stage: Stage) -> None:
+async def stalled(stage: ScenarioFixture) -> None:
     """A lapsed lease is counted in the row; below the threshold the job waits again, at it the job is dead."""
     (job_id,) = await stage.fill(None)
     await stage.take()
@@ -168,7 +168,7 @@ async def stalled(stage: Stage) -> None:
     equal(await stage.count("failed"), 1, "the total")
 
 
-async def extend_locks_batch(stage: Stage) -> None:
+async def extend_locks_batch(stage: ScenarioFixture) -> None:
     """Of a live, a stale and a gone lease exactly the stale and the gone one are returned."""
     live, old = await stage.fill(None, None)
     await stage.take(2)
@@ -182,7 +182,7 @@ async def extend_locks_batch(stage: Stage) -> None:
     equal(gone in after, False, "a lease for a job that does not exist")
 
 
-async def stalled_group(stage: Stage) -> None:
+async def stalled_group(stage: ScenarioFixture) -> None:
     """A lapsed job of a lane returns to its lane, gives its seat back, and never stands in the flat backlog."""
     lane = stage.lane(1)
     (job_id,) = await stage.fill(lane)

@@ -12,12 +12,12 @@ from codemojex.engine.jobs.jobs import Job
 from codemojex.engine.jobs.outcome import Complete, Delay, Outcome, Retry
 from codemojex.engine.jobs.settlement import Gone, Settled, Settlement, Stale
 from codemojex.engine.maintenance import promotion
-from codemojex.engine.protocol.conformance.fixture import LEASE_MS, Stage, equal, that
+from codemojex.engine.protocol.conformance.fixture import LEASE_MS, ScenarioFixture, equal, that
 from codemojex.engine.worker.batch_shape import Shaper
 from codemojex.engine.worker.batch_worker import BatchOptions, BatchWorker, Partition, partition
 
 
-async def batch_claim(stage: Stage) -> None:
+async def batch_claim(stage: ScenarioFixture) -> None:
     """Four of eight are the four oldest, each with token 1, under one shared deadline."""
     made = await stage.fill(*[None] * 8)
     before = await stage.now_ms()
@@ -31,7 +31,7 @@ async def batch_claim(stage: Stage) -> None:
     equal({(await stage.row(job_id))["attempts"] for job_id in made[:4]}, {"1"}, "the rows' attempts")
 
 
-async def batch_claim_short(stage: Stage) -> None:
+async def batch_claim_short(stage: ScenarioFixture) -> None:
     """With fewer jobs than asked for the batch is short; an empty and a paused queue give an empty one."""
     equal(await claims.claim_batch(stage.bus, stage.queue, 4, LEASE_MS), [], "an empty queue")
     made = await stage.fill(None, None, None)
@@ -42,7 +42,7 @@ async def batch_claim_short(stage: Stage) -> None:
     equal([job.id for job in batch], made, "a short batch")
 
 
-async def batch_partial_failure(stage: Stage) -> None:
+async def batch_partial_failure(stage: ScenarioFixture) -> None:
     """One retried member of a batch does not touch the others; only it comes back, with token 2."""
     made = await stage.fill(*[None] * 4)
     batch = await stage.take(4)
@@ -57,7 +57,7 @@ async def batch_partial_failure(stage: Stage) -> None:
     equal((again.id, again.token, again.failures), (made[2], "2", 1), "what comes back")
 
 
-async def batch_delay(stage: Stage) -> None:
+async def batch_delay(stage: ScenarioFixture) -> None:
     """A delayed member keeps its attempts, leaves the jobs in flight and is due later; its next token is one more."""
     made = await stage.fill(None, None)
     batch = await stage.take(2)
@@ -77,7 +77,7 @@ async def batch_delay(stage: Stage) -> None:
     equal((again.token, again.failures), ("2", 0), "the next claim: another token, no failure charged")
 
 
-async def batch_delay_stale(stage: Stage) -> None:
+async def batch_delay_stale(stage: ScenarioFixture) -> None:
     """A delay under a wrong token moves nothing; of a missing job it answers gone."""
     (job_id,) = await stage.fill(None)
     await stage.take()
@@ -89,7 +89,7 @@ async def batch_delay_stale(stage: Stage) -> None:
     equal(await stage.kind("schedule"), "none", "the schedule")
 
 
-async def batch_shaping_floor(stage: Stage) -> None:
+async def batch_shaping_floor(stage: ScenarioFixture) -> None:
     """From the floor on the whole depth is handed over, below it nothing is."""
     options = BatchOptions(min_size=4, timeout_ms=60_000)
     shaper = Shaper(4, 60_000, 500)
@@ -100,7 +100,7 @@ async def batch_shaping_floor(stage: Stage) -> None:
     equal(batches, [made], "the batches that a worker is handed")
 
 
-async def batch_shaping_timeout(stage: Stage) -> None:
+async def batch_shaping_timeout(stage: ScenarioFixture) -> None:
     """Below the floor a batch goes out at the timeout and not before; an empty backlog never does."""
     shaper = Shaper(10, 1_000, 500)
     moments = ((0, 0), (3, 100), (3, 1_099), (3, 1_100), (0, 9_000), (2, 9_001))
@@ -111,7 +111,7 @@ async def batch_shaping_timeout(stage: Stage) -> None:
     equal(batches, [made], "the batches that a worker is handed")
 
 
-async def batch_shaping_partial_failure(stage: Stage) -> None:
+async def batch_shaping_partial_failure(stage: ScenarioFixture) -> None:
     """Each member has its own verdict; a member without one is retried with the error `missing verdict`."""
     made = await stage.fill(*[None] * 4)
     answers: dict[str, Outcome] = {made[0]: Complete(), made[1]: Retry("no", 60_000), made[2]: Delay(60_000)}
@@ -124,7 +124,7 @@ async def batch_shaping_partial_failure(stage: Stage) -> None:
     equal([row.get("last_error") for row in rows], [None, "no", None, "missing verdict"], "the errors")
 
 
-async def batch_partition(stage: Stage) -> None:
+async def batch_partition(stage: ScenarioFixture) -> None:
     """The partition of a batch is exhaustive and disjoint, in input order; dead is who is dead by the settlement."""
     made = await stage.fill(*[None] * 6)
     batch = await stage.take(6)
@@ -143,7 +143,7 @@ async def batch_partition(stage: Stage) -> None:
 
 
 async def _batches(
-    stage: Stage,
+    stage: ScenarioFixture,
     options: BatchOptions,
     jobs: int,
     answers: dict[str, Outcome] | None = None,
@@ -165,5 +165,5 @@ async def _batches(
     return seen
 
 
-async def _nothing_in_flight(stage: Stage) -> bool:
+async def _nothing_in_flight(stage: ScenarioFixture) -> bool:
     return await stage.raw("ZCARD", "active") == 0

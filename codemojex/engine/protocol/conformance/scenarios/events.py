@@ -13,7 +13,7 @@ from codemojex.engine.jobs import cancel, progress, pubsub, removal_marks, settl
 from codemojex.engine.jobs.cancel import Answer, CancelToken
 from codemojex.engine.jobs.jobs import Job
 from codemojex.engine.jobs.pubsub import Event
-from codemojex.engine.protocol.conformance.fixture import DEADLINE_S, Stage, equal, refused, that
+from codemojex.engine.protocol.conformance.fixture import DEADLINE_S, ScenarioFixture, equal, refused, that
 from codemojex.engine.repeats import repeats
 from codemojex.engine.repeats.recurrence import Every
 from codemojex.engine.repeats.repeats import Repeat
@@ -26,7 +26,7 @@ async def _next(heard: pubsub.Subscription) -> Event:
         return await anext(heard)
 
 
-async def events_scenario(stage: Stage) -> None:
+async def events_scenario(stage: ScenarioFixture) -> None:
     """A listener hears a published lifecycle event: a flat JSON object of strings on the queue's channel."""
     job_id = stage.id()
     async with pubsub.subscribe(stage.bus, stage.queue) as heard:
@@ -41,7 +41,7 @@ async def events_scenario(stage: Stage) -> None:
     equal(await stage.keys(), {}, "the queue's keys: an event is none")
 
 
-async def resubscribe(stage: Stage) -> None:
+async def resubscribe(stage: ScenarioFixture) -> None:
     """A listener whose socket is killed hears again by itself."""
     job_id, here = stage.id(), stage.space.prefix
     bus = await stage.connect(name=f"listener-{job_id}")
@@ -57,13 +57,13 @@ async def resubscribe(stage: Stage) -> None:
         equal((await hearing).name, "second", "the event after")
 
 
-async def _told(stage: Stage, job_id: str, hearing: asyncio.Task[Event]) -> bool:
+async def _told(stage: ScenarioFixture, job_id: str, hearing: asyncio.Task[Event]) -> bool:
     """Tell it again: a server may count a socket that it is about to close."""
     await pubsub.publish(stage.bus, stage.queue, "second", job_id)
     return hearing.done()
 
 
-async def update_progress(stage: Stage) -> None:
+async def update_progress(stage: ScenarioFixture) -> None:
     """Progress is written to the row and heard as an event in one step; a missing job is typed absent."""
     (job_id,) = await stage.fill(None)
     async with pubsub.subscribe(stage.bus, stage.queue) as heard:
@@ -78,7 +78,7 @@ async def update_progress(stage: Stage) -> None:
     equal(await stage.kind(f"job:{ghost}"), "none", "the row of the missing job")
 
 
-async def job_logs(stage: Stage) -> None:
+async def job_logs(stage: ScenarioFixture) -> None:
     """Lines are counted, trimmed to the last ones and kept in order; a missing job is typed absent."""
     (job_id,) = await stage.fill(None)
     lengths = [await progress.add_log(stage.bus, stage.queue, job_id, f"line {i}", keep=3) for i in range(5)]
@@ -92,7 +92,7 @@ async def job_logs(stage: Stage) -> None:
     equal(await stage.kind(f"job:{ghost}:logs"), "none", "the list of a missing job")
 
 
-async def telemetry(stage: Stage) -> None:
+async def telemetry(stage: ScenarioFixture) -> None:
     """An attached handler sees job.complete of each job; one that raises, and none at all, stop nothing."""
     seen: list[tuple[str, object]] = []
 
@@ -121,11 +121,11 @@ async def telemetry(stage: Stage) -> None:
     equal(sorted(seen, key=str), [("emq.job.complete", job_id) for job_id in sorted(made)], "what was heard")
 
 
-async def _ended(stage: Stage, n: int) -> bool:
+async def _ended(stage: ScenarioFixture, n: int) -> bool:
     return await stage.count("completed") == n
 
 
-async def cancel_scenario(stage: Stage) -> None:
+async def cancel_scenario(stage: ScenarioFixture) -> None:
     """A token is clean until it is cancelled, and the raising check raises; a request finds the worker from outside."""
     token = CancelToken()
     equal(token.check(), None, "a token that nobody cancelled")
@@ -168,11 +168,11 @@ async def cancel_scenario(stage: Stage) -> None:
     await stage.sound()
 
 
-async def _is_dead(stage: Stage, job_id: str) -> bool:
+async def _is_dead(stage: ScenarioFixture, job_id: str) -> bool:
     return job_id in await stage.scores("dead")
 
 
-async def repeat_scenario(stage: Stage) -> None:
+async def repeat_scenario(stage: ScenarioFixture) -> None:
     """One registration fires two occurrences with different ids in the order of minting, each slot once."""
     start = await stage.now_ms() - 5_000
     tick = Repeat("tick", Every(3_600_000), b"template")
@@ -195,7 +195,7 @@ async def repeat_scenario(stage: Stage) -> None:
     equal((await stage.kind("repeat"), await stage.kind("repeat:tick")), ("none", "none"), "set and record")
 
 
-async def native_lock_field(stage: Stage) -> None:
+async def native_lock_field(stage: ScenarioFixture) -> None:
     """The mark in the row has a life time of its own and goes alone; the rest of the row stays."""
     await stage.fill(None)
     (job,) = await stage.take()
@@ -212,11 +212,11 @@ async def native_lock_field(stage: Stage) -> None:
     equal(await stage.row(job.id), wanted, "the row without its mark")
 
 
-async def _unmarked(stage: Stage, job_id: str) -> bool:
+async def _unmarked(stage: ScenarioFixture, job_id: str) -> bool:
     return "lock" not in await stage.row(job_id) and await stage.text(f"job:{job_id}:lock") is None
 
 
-async def native_lock_refuses(stage: Stage) -> None:
+async def native_lock_refuses(stage: ScenarioFixture) -> None:
     """Removal is refused while the row carries its mark, and allowed once that expired."""
     await stage.fill(None)
     (job,) = await stage.take()

@@ -10,11 +10,11 @@ from codemojex.engine.jobs import claims
 from codemojex.engine.jobs.outcome import Complete
 from codemojex.engine.jobs.settlement import Settled
 from codemojex.engine.maintenance import recovery
-from codemojex.engine.protocol.conformance.fixture import LEASE_MS, Stage, equal, that
+from codemojex.engine.protocol.conformance.fixture import LEASE_MS, ScenarioFixture, equal, that
 from codemojex.engine.protocol.conformance.scenarios.flows import end, new_child, new_parent
 
 
-async def flow_again(stage: Stage) -> None:
+async def flow_again(stage: ScenarioFixture) -> None:
     """Adding a flow again changes nothing, also when it ran in part; a flow without children waits for nobody."""
     flow = new_parent(stage, new_child(stage), new_child(stage))
     await flows.add(stage.bus, stage.queue, flow)
@@ -30,7 +30,7 @@ async def flow_again(stage: Stage) -> None:
     await stage.sound()
 
 
-async def flow_any_set(stage: Stage) -> None:
+async def flow_any_set(stage: ScenarioFixture) -> None:
     """A child signals its parent on its end whatever set it stood in: after a lapsed lease, and when it expires."""
     flow = new_parent(stage, new_child(stage), Flow(stage.job(expires_at_ms=1), ignore_failure=True))
     await flows.add(stage.bus, stage.queue, flow)
@@ -43,7 +43,7 @@ async def flow_any_set(stage: Stage) -> None:
     await stage.sound()
 
 
-async def flow_two_pumps(stage: Stage) -> None:
+async def flow_two_pumps(stage: ScenarioFixture) -> None:
     """Several pumps on one outbox lose no entry and count none twice."""
     other = stage.sibling("child")
     tree = [new_parent(stage, *(new_child(stage, other.queue) for _ in range(5))) for _ in range(6)]

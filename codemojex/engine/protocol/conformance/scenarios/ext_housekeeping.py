@@ -13,17 +13,17 @@ from codemojex.engine.inspection import admin, metrics
 from codemojex.engine.jobs import jobs, registry
 from codemojex.engine.jobs.jobs import MAX_PAYLOAD, Dedup, Enqueued
 from codemojex.engine.jobs.outcome import Discard
-from codemojex.engine.protocol.conformance.fixture import Stage, equal, refused, that
+from codemojex.engine.protocol.conformance.fixture import ScenarioFixture, equal, refused, that
 from codemojex.engine.streams import streams
 from codemojex.engine.streams.consumer import GroupOptions, GroupReader, read_quarantine
 from codemojex.engine.streams.record import Record
-from codemojex.engine.streams.streams import Appended, Conflict, MaxLen, NewRecord
+from codemojex.engine.streams.streams import AppendConflict, Appended, MaxLen, NewRecord
 from codemojex.engine.transport.connector import Connector
 
 _OPTIONS = GroupOptions(claim_idle_ms=40, block_ms=20, retry_base_ms=1, retry_cap_ms=5, max_deliveries=3)
 
 
-async def stream_writers(stage: Stage) -> None:
+async def stream_writers(stage: ScenarioFixture) -> None:
     """Several writers append to one stream at once, also with clocks apart: each record once, in each one's order."""
     ahead = Minter(901)
     ahead.observe(await stage.now_ms() + 2_000)
@@ -39,18 +39,18 @@ async def stream_writers(stage: Stage) -> None:
     that(all(own == sorted(own) for own in made), "each writer's own order")
 
 
-async def stream_repeat(stage: Stage) -> None:
+async def stream_repeat(stage: ScenarioFixture) -> None:
     """A record appended again under its id is stored once; other content under it is a conflict; a batch says which."""
     record_id = stage.mint.mint("EVT")
     records = [NewRecord({"n": "1"}, record_id), NewRecord({"n": "1"}, record_id), NewRecord({"n": "2"}, record_id)]
     verdicts = await streams.append_batch(stage.bus, stage.queue, "s", [*records, {"n": "3"}], stage.mint)
-    wanted = [Appended(record_id), Appended(record_id, repeated=True), Conflict(record_id)]
+    wanted = [Appended(record_id), Appended(record_id, repeated=True), AppendConflict(record_id)]
     equal(verdicts[:3], wanted, "the verdicts")
     that(isinstance(verdicts[3], Appended), f"the last one is appended: {verdicts[3]}")
     equal(await stage.raw("XLEN", "stream:s"), 2, "records")
 
 
-async def poison_entry(stage: Stage) -> None:
+async def poison_entry(stage: ScenarioFixture) -> None:
     """An entry that always fails blocks no other, goes to quarantine after its deliveries, and is acknowledged."""
     made = [await streams.append(stage.bus, stage.queue, "s", {"n": str(i)}, stage.mint) for i in range(5)]
     done: list[str] = []
@@ -72,11 +72,11 @@ async def poison_entry(stage: Stage) -> None:
     equal(pending[0], 0, "unacknowledged entries")
 
 
-async def _quarantined(stage: Stage, n: int) -> bool:
+async def _quarantined(stage: ScenarioFixture, n: int) -> bool:
     return await stage.raw("XLEN", "stream:s:quarantine") == n
 
 
-async def group_returns(stage: Stage) -> None:
+async def group_returns(stage: ScenarioFixture) -> None:
     """A group that vanished is made again where this reader was; nothing comes twice and nothing is missed."""
     seen: list[str] = []
 
@@ -96,7 +96,7 @@ async def group_returns(stage: Stage) -> None:
     equal(seen, [first, second], "what was handled")
 
 
-async def retention_guard(stage: Stage) -> None:
+async def retention_guard(stage: ScenarioFixture) -> None:
     """A trim stops at what a group or the archive still needs and says who; forced it does not ask."""
     made = [await streams.append(stage.bus, stage.queue, "s", {"n": str(i)}, stage.mint) for i in range(10)]
     key = stage.space.stream("s")
@@ -112,7 +112,7 @@ async def retention_guard(stage: Stage) -> None:
     equal((forced.removed, forced.held_by), (4, None), "the forced trim")
 
 
-async def bounded_families(stage: Stage) -> None:
+async def bounded_families(stage: ScenarioFixture) -> None:
     """What would grow for ever is bounded or expires: dead letters, keys of producers, wake tokens."""
     made = await stage.fill(*[None] * 12)
     for job in await stage.take(12):
@@ -129,7 +129,7 @@ async def bounded_families(stage: Stage) -> None:
     equal(await stage.raw("LLEN", "wake"), 64, "wake tokens, at most 64")
 
 
-async def names_checked(stage: Stage) -> None:
+async def names_checked(stage: ScenarioFixture) -> None:
     """Names of queues, streams, lanes and producers' keys are checked before anything is sent."""
     for queue in ("", "emq", "a b", "a}b", "x" * 129, "ä"):
         await refused(jobs.enqueue(stage.bus, queue, stage.id(), b"x"), InvalidName, f"queue {queue!r}")
@@ -142,11 +142,11 @@ async def names_checked(stage: Stage) -> None:
     equal(await stage.keys(), {}, "the queue's keys")
 
 
-async def _laned(stage: Stage, lane: str) -> object:
+async def _laned(stage: ScenarioFixture, lane: str) -> object:
     return stage.job(lane=lane)
 
 
-async def payload_bound(stage: Stage) -> None:
+async def payload_bound(stage: ScenarioFixture) -> None:
     """A payload of the limit goes through byte for byte; one byte more is refused and nothing is written."""
     largest = bytes(i % 256 for i in range(MAX_PAYLOAD))
     job_id = stage.id()
@@ -160,7 +160,7 @@ async def payload_bound(stage: Stage) -> None:
     equal(await stage.keys(), before, "the queue's keys")
 
 
-async def counts_lanes(stage: Stage) -> None:
+async def counts_lanes(stage: ScenarioFixture) -> None:
     """Counts include the jobs of lanes, and a waiting job of a lane reads pending."""
     made = await stage.fill(None, stage.lane(1), stage.lane(1), stage.lane(2))
     counts = await metrics.counts(stage.bus, stage.queue)
@@ -168,7 +168,7 @@ async def counts_lanes(stage: Stage) -> None:
     equal({await admin.get_job_state(stage.bus, stage.queue, job_id) for job_id in made}, {"pending"}, "the states")
 
 
-async def queue_registry(stage: Stage) -> None:
+async def queue_registry(stage: ScenarioFixture) -> None:
     """A queue that was admitted to is listed for tools, and its obliteration takes it off the list."""
     other = stage.sibling("listed")
     await other.fill(None)
@@ -179,7 +179,7 @@ async def queue_registry(stage: Stage) -> None:
     equal(other.queue in await registry.queues(stage.bus), False, "the obliterated queue is listed")
 
 
-async def fence_names_both(stage: Stage) -> None:
+async def fence_names_both(stage: ScenarioFixture) -> None:
     """A server of another wire version is refused at connect, before any command; the error names both versions."""
     heard: list[bytes] = []
 
@@ -215,7 +215,7 @@ async def _command(reader: asyncio.StreamReader) -> list[bytes]:
     return words
 
 
-async def trimmed_entry(stage: Stage) -> None:
+async def trimmed_entry(stage: ScenarioFixture) -> None:
     """An entry that was trimmed before its reader ended it is acknowledged, and holds nobody up."""
     key = stage.space.stream("s")
     await streams.append(stage.bus, stage.queue, "s", {"n": "1"}, stage.mint)
@@ -237,7 +237,7 @@ async def trimmed_entry(stage: Stage) -> None:
     equal(seen, [kept], "what was handled")
 
 
-async def _none_pending(stage: Stage) -> bool:
+async def _none_pending(stage: ScenarioFixture) -> bool:
     [group] = await stage.bus.execute("XINFO", "GROUPS", stage.space.stream("s"))
     [last] = await stage.raw("XREVRANGE", "stream:s", "+", "-", "COUNT", 1)
     return group[b"pending"] == 0 and group[b"last-delivered-id"] == last[0]

@@ -7,23 +7,23 @@ from collections import Counter
 
 from codemojex.engine.inspection import audit
 from codemojex.engine.jobs import claims, jobs, settlement
-from codemojex.engine.jobs.jobs import Duplicate, Enqueued, Refused, Scheduled
+from codemojex.engine.jobs.jobs import AdmissionRefused, Duplicate, Enqueued, Scheduled
 from codemojex.engine.jobs.outcome import Complete, Delay, Retry
 from codemojex.engine.jobs.settlement import Gone, Settled, Settlement, Stale
 from codemojex.engine.lanes import lanes, limits
 from codemojex.engine.maintenance import promotion, recovery
-from codemojex.engine.protocol.conformance.fixture import LEASE_MS, Stage, equal, that
+from codemojex.engine.protocol.conformance.fixture import LEASE_MS, ScenarioFixture, equal, that
 from codemojex.engine.worker.worker import Worker
 
 
-async def _commands(stage: Stage) -> Counter[str]:
+async def _commands(stage: ScenarioFixture) -> Counter[str]:
     """How often the server ran each command, inside scripts as well."""
     lines = (await stage.bus.at(stage.space.prefix, "INFO", "commandstats")).decode().split()
     pairs = [line.removeprefix("cmdstat_").split(":calls=") for line in lines if line.startswith("cmdstat_")]
     return Counter({name: int(rest.partition(",")[0]) for name, rest in pairs})
 
 
-async def _day(stage: Stage) -> int:
+async def _day(stage: ScenarioFixture) -> int:
     """Admit, claim and settle in the usual ways; how many commands that took, the least of three tries."""
     prices: list[int] = []
     for _ in range(3):
@@ -38,7 +38,7 @@ async def _day(stage: Stage) -> int:
     return min(prices)
 
 
-async def flat_cost(stage: Stage) -> None:
+async def flat_cost(stage: ScenarioFixture) -> None:
     """Admission, claim and settlement take as many commands with 2,000 lanes as with 20, and none of them scans."""
     few = await _day(stage)
     await stage.fill(*(stage.lane(i) for i in range(2_000)))
@@ -49,7 +49,7 @@ async def flat_cost(stage: Stage) -> None:
     that(not scans, f"no command scans the ring: {scans}")
 
 
-async def ring_follows(stage: Stage) -> None:
+async def ring_follows(stage: ScenarioFixture) -> None:
     """A lane stands in the ring exactly while it has work and may be served, each at most once, at every step."""
     a, b = stage.lane(1), stage.lane(2)
 
@@ -77,7 +77,7 @@ async def ring_follows(stage: Stage) -> None:
     await stage.sound()
 
 
-async def audit_repair(stage: Stage) -> None:
+async def audit_repair(stage: ScenarioFixture) -> None:
     """The audit names what a crash of another program left behind, repairs it on request, and is clean afterwards."""
     a, b = stage.lane(1), stage.lane(2)
     waiting, twice = await stage.fill(a, None)
@@ -96,7 +96,7 @@ async def audit_repair(stage: Stage) -> None:
     equal(await stage.items("ring"), [a], "the repaired ring")
 
 
-async def admit_many(stage: Stage) -> None:
+async def admit_many(stage: ScenarioFixture) -> None:
     """A batch of 1,200 with and without lanes and delays has a verdict per item in order; a bad one spoils none."""
     good = [stage.job(lane=stage.lane(i % 3) if i % 2 else None) for i in range(1_200)]
     later = stage.job(delay_ms=60_000)
@@ -104,14 +104,17 @@ async def admit_many(stage: Stage) -> None:
     verdicts = await stage.put(*good[:700], good[0], order, later, *good[700:])
     equal(verdicts[:700] + verdicts[703:], [Enqueued()] * 1_200, "the good ones")
     equal(verdicts[700], Duplicate(good[0].id), "the repeated one")
-    that(isinstance(verdicts[701], Refused) and verdicts[701].reason.startswith("EMQKIND"), "the ORD id is refused")
+    that(
+        isinstance(verdicts[701], AdmissionRefused) and verdicts[701].reason.startswith("EMQKIND"),
+        "the ORD id is refused",
+    )
     equal(verdicts[702], Scheduled(), "the delayed one")
     equal(await stage.raw("ZCARD", "pending"), 600, "the flat backlog")
     equal(await stage.kind(f"job:{order.id}"), "none", "the row of the refused one")
     await stage.sound()
 
 
-async def claim_many(stage: Stage) -> None:
+async def claim_many(stage: ScenarioFixture) -> None:
     """One claim takes a job per lane in turn, so a flooding lane takes nothing from the others; one deadline."""
     flood, *light = (stage.lane(i) for i in range(5))
     await stage.fill(*[flood] * 100)
@@ -125,7 +128,7 @@ async def claim_many(stage: Stage) -> None:
     await stage.sound()
 
 
-async def claim_bytes(stage: Stage) -> None:
+async def claim_bytes(stage: ScenarioFixture) -> None:
     """A claim stops at its bound of bytes; the rest of the backlog keeps its place."""
     made = await stage.fill(*[None] * 6, payload=b"x" * 1_000)
     claimed = await claims.claim_many(stage.bus, stage.queue, 6, LEASE_MS, max_bytes=2_500)
@@ -133,7 +136,7 @@ async def claim_bytes(stage: Stage) -> None:
     equal(list(await stage.scores("pending")), made[3:], "the backlog")
 
 
-async def settle_many(stage: Stage) -> None:
+async def settle_many(stage: ScenarioFixture) -> None:
     """Completions, retries, delays of one call are fenced each by itself, one verdict each."""
     lane = stage.lane(1)
     await stage.fill(*[lane] * 4)
@@ -154,7 +157,7 @@ async def settle_many(stage: Stage) -> None:
     await stage.sound()
 
 
-async def settle_and_claim(stage: Stage) -> None:
+async def settle_and_claim(stage: ScenarioFixture) -> None:
     """One call ends what is done and claims for the free places; the freed seat counts at once."""
     lane = stage.lane(1)
     await lanes.limit(stage.bus, stage.queue, lane, 1)
@@ -167,7 +170,7 @@ async def settle_and_claim(stage: Stage) -> None:
     await stage.sound()
 
 
-async def same_tick(stage: Stage) -> None:
+async def same_tick(stage: ScenarioFixture) -> None:
     """Single admissions of one tick travel as one script call; each caller has its own verdict."""
     await stage.fill(None)
     made = [stage.id() for _ in range(50)]
@@ -181,7 +184,7 @@ async def same_tick(stage: Stage) -> None:
     that(min(prices) <= 2, f"26 admissions take one script call, not {min(prices)}")
 
 
-async def worker_batches(stage: Stage) -> None:
+async def worker_batches(stage: ScenarioFixture) -> None:
     """A worker claims for all its free places and settles together: far fewer calls than jobs, each job once."""
     await stage.fill(*(stage.lane(i % 10) for i in range(200)))
     seen: Counter[str] = Counter()
@@ -201,11 +204,11 @@ async def worker_batches(stage: Stage) -> None:
     await stage.sound()
 
 
-async def _all_done(stage: Stage, n: int) -> bool:
+async def _all_done(stage: ScenarioFixture, n: int) -> bool:
     return await stage.count("completed") == n
 
 
-async def budget(stage: Stage) -> None:
+async def budget(stage: ScenarioFixture) -> None:
     """A job of 100 lanes behind a limiter costs the server at most a few times what a flat job without one costs."""
     plain = stage.sibling("plain")
     await plain.fill(*[None] * 600)
@@ -215,7 +218,7 @@ async def budget(stage: Stage) -> None:
     that(price < 4 * floor + 20, f"claim and settlement of a job: {price:.0f} µs of the server, the floor {floor:.0f}")
 
 
-async def _price(stage: Stage) -> float:
+async def _price(stage: ScenarioFixture) -> float:
     """Microseconds of the server for claim and settlement of one job, the best of five batches."""
     prices: list[float] = []
     held = list(await stage.take(100))
@@ -227,13 +230,13 @@ async def _price(stage: Stage) -> float:
     return min(prices)
 
 
-async def _script_micros(stage: Stage) -> int:
+async def _script_micros(stage: ScenarioFixture) -> int:
     stats = (await stage.bus.at(stage.space.prefix, "INFO", "commandstats")).decode()
     line = next(line for line in stats.split() if line.startswith("cmdstat_evalsha:"))
     return int(line.partition("usec=")[2].partition(",")[0])
 
 
-async def bounded_calls(stage: Stage) -> None:
+async def bounded_calls(stage: ScenarioFixture) -> None:
     """Promotion and recovery move a bounded number per call, however much is due."""
     await stage.put(*(stage.job(run_at_ms=1) for _ in range(700)))
     equal((await promotion.promote(stage.bus, stage.queue, 300)).jobs, 300, "promotions of one call")

@@ -9,14 +9,14 @@ from codemojex.engine.jobs import claims
 from codemojex.engine.jobs.claims import Claimed
 from codemojex.engine.jobs.outcome import Park
 from codemojex.engine.lanes import lanes, limits
-from codemojex.engine.protocol.conformance.fixture import LEASE_MS, Stage, equal, that
+from codemojex.engine.protocol.conformance.fixture import LEASE_MS, ScenarioFixture, equal, that
 
 
-async def _claim(stage: Stage, n: int) -> Claimed:
+async def _claim(stage: ScenarioFixture, n: int) -> Claimed:
     return await claims.claim_many(stage.bus, stage.queue, n, LEASE_MS)
 
 
-async def rate_window(stage: Stage) -> None:
+async def rate_window(stage: ScenarioFixture) -> None:
     """A window's budget is spent in the claim, a unit per job; an empty claim is free; over it the claim says when."""
     await limits.set_rate(stage.bus, stage.queue, 5, 60_000)
     equal(await stage.hash("meta"), {"limiter": "window", "max": "5", "duration": "60000"}, "the setting")
@@ -36,7 +36,7 @@ async def rate_window(stage: Stage) -> None:
     equal(len((await _claim(stage, 10)).jobs), 3, "jobs of the next window")
 
 
-async def rate_bucket(stage: Stage) -> None:
+async def rate_bucket(stage: ScenarioFixture) -> None:
     """A token bucket never hands out more than burst + rate·T in any interval T."""
     await limits.set_bucket(stage.bus, stage.queue, 20, 5)
     await stage.fill(*[None] * 60)
@@ -56,11 +56,11 @@ async def rate_bucket(stage: Stage) -> None:
             that(j - i + (i == 0) <= allowed + 1, f"{j - i + 1} jobs within {served[j] - since} ms")
 
 
-async def _reached(stage: Stage, instant_ms: int) -> bool:
+async def _reached(stage: ScenarioFixture, instant_ms: int) -> bool:
     return await stage.now_ms() >= instant_ms
 
 
-async def lane_rate(stage: Stage) -> None:
+async def lane_rate(stage: ScenarioFixture) -> None:
     """A lane over its pace leaves the ring until its time and returns by itself; others go on; own settings win."""
     slow, fast = stage.lane(1), stage.lane(2)
     await limits.set_lane_rate(stage.bus, stage.queue, 0.01, 1)
@@ -76,7 +76,7 @@ async def lane_rate(stage: Stage) -> None:
     await stage.sound()
 
 
-async def park(stage: Stage) -> None:
+async def park(stage: ScenarioFixture) -> None:
     """A parked lane rests until its deadline with its job in place and nothing charged; the others go on."""
     a, b = stage.lane(1), stage.lane(2)
     made = await stage.fill(a, b, b)
@@ -95,7 +95,7 @@ async def park(stage: Stage) -> None:
     await stage.sound()
 
 
-async def concurrency(stage: Stage) -> None:
+async def concurrency(stage: ScenarioFixture) -> None:
     """The ceiling of all lanes together is kept inside the claim."""
     await limits.set_concurrency(stage.bus, stage.queue, 3)
     await stage.fill(None, *(stage.lane(i) for i in range(5)))
@@ -107,7 +107,7 @@ async def concurrency(stage: Stage) -> None:
     await stage.sound()
 
 
-async def default_ceiling(stage: Stage) -> None:
+async def default_ceiling(stage: ScenarioFixture) -> None:
     """A default ceiling is written for a peer while a lane is busy and forgotten when it is idle; own ones stay."""
     a, own = stage.lane(1), stage.lane(2)
     await limits.set_default_lane_limit(stage.bus, stage.queue, 2)
@@ -124,7 +124,7 @@ async def default_ceiling(stage: Stage) -> None:
     await stage.sound()
 
 
-async def pause_in_claim(stage: Stage) -> None:
+async def pause_in_claim(stage: ScenarioFixture) -> None:
     """A pause holds inside the claim script, whatever a client believed before; resuming wakes a parked worker."""
     await stage.fill(None)
     await admin.pause(stage.bus, stage.queue)
@@ -134,7 +134,7 @@ async def pause_in_claim(stage: Stage) -> None:
     equal(await stage.items("wake"), ["1"], "the wake tokens after resume")
 
 
-async def explain(stage: Stage) -> None:
+async def explain(stage: ScenarioFixture) -> None:
     """Every reason why a lane is not served is named: empty, paused, full, resting, queue paused, over budget."""
     lane, idle = stage.lane(1), stage.lane(2)
     await stage.fill(lane, lane)

@@ -14,13 +14,13 @@ from codemojex.engine.jobs.settlement import EffectFailure, Policy, Settled, Set
 from codemojex.engine.lanes import lanes
 from codemojex.engine.maintenance import recovery
 from codemojex.engine.nodes.node_lease import NodeLease
-from codemojex.engine.protocol.conformance.fixture import LEASE_MS, Stage, equal, refused, that
+from codemojex.engine.protocol.conformance.fixture import LEASE_MS, ScenarioFixture, equal, refused, that
 
 _ADD = EffectBody("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])")
 _FAIL = EffectBody("fail", "return redis.error_reply('NO not today')")
 
 
-async def row_settings(stage: Stage) -> None:
+async def row_settings(stage: ScenarioFixture) -> None:
     """What a job needs for its life stands in its row, only when given, and wins over the worker's own settings."""
     plain = stage.job()
     rich = stage.job(max_attempts=2, backoff=Fixed(9_000), timeout_ms=500, expires_at_ms=4_000_000_000_000)
@@ -40,7 +40,7 @@ async def row_settings(stage: Stage) -> None:
     equal(await stage.settle(again, Retry("no"), policy), Settled("dead"), "the failure at the row's cap")
 
 
-async def expiry(stage: Stage) -> None:
+async def expiry(stage: ScenarioFixture) -> None:
     """A job that is claimed after its expiry dies in place of running."""
     old, fresh = stage.job(expires_at_ms=1), stage.job()
     await stage.put(old, fresh)
@@ -49,7 +49,7 @@ async def expiry(stage: Stage) -> None:
     equal((row["state"], row["last_error"], row["attempts"]), ("dead", "expired", "0"), "the expired row")
 
 
-async def dedup_window(stage: Stage) -> None:
+async def dedup_window(stage: ScenarioFixture) -> None:
     """An idempotency key answers with its job while that lives and for the window after; then it is free."""
     first, second = stage.job(dedup=Dedup("k", 60_000)), stage.job(dedup=Dedup("k", 60_000))
     equal(await stage.put(first, second), [Enqueued(), Duplicate(first.id)], "the verdicts")
@@ -69,7 +69,7 @@ async def dedup_window(stage: Stage) -> None:
     equal(await stage.put(joining), [Enqueued()], "its verdict after the claim")
 
 
-async def conflict(stage: Stage) -> None:
+async def conflict(stage: ScenarioFixture) -> None:
     """The same id with another payload is reported as a conflict, not swallowed as a repeat."""
     job_id = stage.id()
     equal(await jobs.enqueue(stage.bus, stage.queue, job_id, b"one"), Enqueued(), "the first")
@@ -77,7 +77,7 @@ async def conflict(stage: Stage) -> None:
     equal(again, Duplicate(job_id, conflict=True), "the second")
 
 
-async def three_counters(stage: Stage) -> None:
+async def three_counters(stage: ScenarioFixture) -> None:
     """Tokens, failures and lapsed leases are counted apart; a delay and a hand-back charge neither of the last two."""
     (job_id,) = await stage.fill(None)
     policy = Policy(max_attempts=2)
@@ -96,7 +96,7 @@ async def three_counters(stage: Stage) -> None:
     equal(await stage.settle(job, Retry("no", 0), policy), Settled("dead"), "the second failure")
 
 
-async def effect(stage: Stage) -> None:
+async def effect(stage: ScenarioFixture) -> None:
     """An effect and its acknowledgement are one step: once under the token, never under a stale one."""
     await stage.fill(None, None)
     job, other = await stage.take(2)
@@ -119,7 +119,7 @@ async def effect(stage: Stage) -> None:
     equal((await stage.row(other.id))["state"], "active", "the job of a failed effect")
 
 
-async def effect_cross_slot(stage: Stage) -> None:
+async def effect_cross_slot(stage: ScenarioFixture) -> None:
     """An effect with a key outside the queue's slot is refused before anything is written or sent."""
     await stage.fill(None)
     (job,) = await stage.take()
@@ -130,7 +130,7 @@ async def effect_cross_slot(stage: Stage) -> None:
     equal((await stage.row(job.id))["state"], "active", "the job")
 
 
-async def stalled_cap(stage: Stage) -> None:
+async def stalled_cap(stage: ScenarioFixture) -> None:
     """A job that kills its worker each time ends in dead after its cap and does not come back to the head for ever."""
     lane = stage.lane(1)
     killer, after = await stage.fill(lane, lane)
@@ -145,7 +145,7 @@ async def stalled_cap(stage: Stage) -> None:
     await stage.sound()
 
 
-async def no_ghosts(stage: Stage) -> None:
+async def no_ghosts(stage: ScenarioFixture) -> None:
     """Ids without rows are dropped wherever they stand, and no verb makes a row for a job that does not exist."""
     lane, ghost, real = stage.lane(1), stage.id(), stage.id()
     await jobs.enqueue(stage.bus, stage.queue, real, b"x")
@@ -166,7 +166,7 @@ async def no_ghosts(stage: Stage) -> None:
     await stage.sound()
 
 
-async def extend_active_only(stage: Stage) -> None:
+async def extend_active_only(stage: ScenarioFixture) -> None:
     """A recovered, scheduled or dead job is never resurrected by a late renewal under its last token."""
     await stage.fill(None, None, None)
     lapsed, delayed, buried = await stage.take(3)
@@ -183,7 +183,7 @@ async def extend_active_only(stage: Stage) -> None:
     await stage.sound()
 
 
-async def late_holder(stage: Stage) -> None:
+async def late_holder(stage: ScenarioFixture) -> None:
     """Between recovery and the next claim the old holder may still finish; after the claim it is stale."""
     lane = stage.lane(1)
     await stage.fill(lane, lane)
@@ -199,7 +199,7 @@ async def late_holder(stage: Stage) -> None:
     await stage.sound()
 
 
-async def lane_accounting(stage: Stage) -> None:
+async def lane_accounting(stage: ScenarioFixture) -> None:
     """Delay, retry, complete, discard, hand-back, removal and reprocessing all give the lane its seat back."""
     lane = stage.lane(1)
     await lanes.limit(stage.bus, stage.queue, lane, 1)
@@ -220,7 +220,7 @@ async def lane_accounting(stage: Stage) -> None:
     await stage.sound()
 
 
-async def node_lease(stage: Stage) -> None:
+async def node_lease(stage: ScenarioFixture) -> None:
     """Two processes never hold one node number, so they never mint the same id."""
     stage.props.add("nodes")
     key = stage.space.key("nodes")
@@ -237,7 +237,7 @@ async def node_lease(stage: Stage) -> None:
         that((await stage.hash("nodes"))[str(number)].endswith(":stranger"), "the stranger keeps its lease")
 
 
-async def unreadable_row(stage: Stage) -> None:
+async def unreadable_row(stage: ScenarioFixture) -> None:
     """A row of another type does not stop the rota: its id is dropped and the next job goes out."""
     broken, fine = await stage.fill(None, None)
     await stage.raw("DEL", f"job:{broken}")

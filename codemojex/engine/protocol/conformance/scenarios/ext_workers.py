@@ -14,7 +14,7 @@ from codemojex.engine.jobs import jobs
 from codemojex.engine.jobs.jobs import Job
 from codemojex.engine.jobs.outcome import Complete, Outcome, Retry
 from codemojex.engine.maintenance import recovery
-from codemojex.engine.protocol.conformance.fixture import Stage, equal, that
+from codemojex.engine.protocol.conformance.fixture import ScenarioFixture, equal, that
 from codemojex.engine.transport.connector import Connector
 from codemojex.engine.worker.worker import Handler, Worker, WorkerOptions
 
@@ -23,7 +23,7 @@ _QUICK = Fixed(1)
 
 @asynccontextmanager
 async def _working(
-    stage: Stage,
+    stage: ScenarioFixture,
     handler: Handler,
     events: list[tuple[str, dict[str, object]]] | None = None,
     bus: Connector | None = None,
@@ -48,11 +48,11 @@ async def _working(
                 await running
 
 
-async def _done(stage: Stage, n: int) -> bool:
+async def _done(stage: ScenarioFixture, n: int) -> bool:
     return await stage.count("completed") == n
 
 
-async def wake(stage: Stage) -> None:
+async def wake(stage: ScenarioFixture) -> None:
     """An idle worker picks new work up within a round trip, flat or in a lane, not at its next beat."""
     seen: list[float] = []
 
@@ -68,7 +68,7 @@ async def wake(stage: Stage) -> None:
             that(seen[-1] - sent < 2, f"it is picked up at once, not after {seen[-1] - sent:.1f} s")
 
 
-async def renewed_lease(stage: Stage) -> None:
+async def renewed_lease(stage: ScenarioFixture) -> None:
     """A handler that takes longer than its lease keeps it: the worker renews, nobody recovers, it runs once."""
     runs: Counter[str] = Counter()
 
@@ -83,7 +83,7 @@ async def renewed_lease(stage: Stage) -> None:
     await stage.sound()
 
 
-async def lost_lease(stage: Stage) -> None:
+async def lost_lease(stage: ScenarioFixture) -> None:
     """A handler whose lease went to somebody else is cancelled with a reason, and its late result changes nothing."""
     reasons: list[str] = []
     started, events = asyncio.Event(), list[tuple[str, dict[str, object]]]()
@@ -113,7 +113,7 @@ async def lost_lease(stage: Stage) -> None:
     equal(await stage.count("completed"), 1, "completions")
 
 
-async def bad_job(stage: Stage) -> None:
+async def bad_job(stage: ScenarioFixture) -> None:
     """A handler that raises or answers nonsense charges its own job only; the loop goes on and keeps the error."""
     bad, odd, good = stage.job(b"raise"), stage.job(b"odd"), stage.job(b"good")
 
@@ -129,11 +129,11 @@ async def bad_job(stage: Stage) -> None:
     equal((await stage.row(bad.id))["last_error"], "ValueError: broken payload", "the kept error")
 
 
-async def _dead(stage: Stage, n: int) -> bool:
+async def _dead(stage: ScenarioFixture, n: int) -> bool:
     return await stage.raw("ZCARD", "dead") == n
 
 
-async def busy_time(stage: Stage) -> None:
+async def busy_time(stage: ScenarioFixture) -> None:
     """Due and lapsed jobs come back on time however busy the queue is."""
     seen: Counter[str] = Counter()
 
@@ -151,7 +151,7 @@ async def busy_time(stage: Stage) -> None:
         await stage.until(lambda: seen[later.id] == 1 and seen[lapsed_id] == 1, "both run beside endless work")
 
 
-async def shutdown(stage: Stage) -> None:
+async def shutdown(stage: ScenarioFixture) -> None:
     """A stop lets handlers finish within the grace and gives the rest back: no attempt charged, nothing in flight."""
     begun = asyncio.Event()
 
@@ -178,7 +178,7 @@ async def shutdown(stage: Stage) -> None:
     equal(await stage.kind("active"), "none", "the jobs in flight")
 
 
-async def lost_socket(stage: Stage) -> None:
+async def lost_socket(stage: ScenarioFixture) -> None:
     """A worker whose sockets are cut goes on by itself; every job ends once."""
     bus = await stage.connect(max_connections=1, max_blocking=1)
     sockets = [await bus.execute("CLIENT", "ID"), await bus.blocking("CLIENT", "ID", wait_s=1)]
@@ -198,7 +198,7 @@ async def lost_socket(stage: Stage) -> None:
     await stage.sound()
 
 
-async def script_flush(stage: Stage) -> None:
+async def script_flush(stage: ScenarioFixture) -> None:
     """A server that forgot every script is taught again in passing; no call fails."""
     seen: Counter[str] = Counter()
 
@@ -213,7 +213,7 @@ async def script_flush(stage: Stage) -> None:
     equal(set(seen.values()), {1}, "how often each ran")
 
 
-async def wake_tokens(stage: Stage) -> None:
+async def wake_tokens(stage: ScenarioFixture) -> None:
     """Admission leaves a token for each lane that it made serviceable and each flat job, none for a lane at work."""
     await stage.fill(*(stage.lane(i) for i in range(5)), None, None)
     equal(await stage.items("wake"), ["1"] * 7, "the tokens")
@@ -224,7 +224,7 @@ async def wake_tokens(stage: Stage) -> None:
         equal(await stage.raw("LLEN", "wake"), tokens, "tokens: one for a job that is the next one due")
 
 
-async def blocked_loop(stage: Stage) -> None:
+async def blocked_loop(stage: ScenarioFixture) -> None:
     """A handler that blocks the event loop is told to the observer, with how late the renewal was."""
     told: list[tuple[str, dict[str, object]]] = []
 

@@ -6,23 +6,23 @@ from codemojex.engine.flows import flows
 from codemojex.engine.flows.flows import Added, Flow
 from codemojex.engine.inspection import admin
 from codemojex.engine.jobs import claims
-from codemojex.engine.jobs.jobs import NewJob, Refused
+from codemojex.engine.jobs.jobs import AdmissionRefused, NewJob
 from codemojex.engine.jobs.outcome import Complete, Discard
 from codemojex.engine.jobs.settlement import Gone, Settled
-from codemojex.engine.protocol.conformance.fixture import LEASE_MS, Stage, equal, that
+from codemojex.engine.protocol.conformance.fixture import LEASE_MS, ScenarioFixture, equal, that
 
 
-def new_child(stage: Stage, queue: str | None = None, *, ignore: bool = False) -> Flow:
+def new_child(stage: ScenarioFixture, queue: str | None = None, *, ignore: bool = False) -> Flow:
     """A fresh child."""
     return Flow(stage.job(), queue=queue, ignore_failure=ignore)
 
 
-def new_parent(stage: Stage, *children: Flow, queue: str | None = None, ignore: bool = False) -> Flow:
+def new_parent(stage: ScenarioFixture, *children: Flow, queue: str | None = None, ignore: bool = False) -> Flow:
     """A parent, minted before it is known what its children are called."""
     return Flow(stage.job(b"parent"), children, queue=queue, ignore_failure=ignore)
 
 
-async def end(stage: Stage, outcome: Complete | Discard, *job_ids: str) -> None:
+async def end(stage: ScenarioFixture, outcome: Complete | Discard, *job_ids: str) -> None:
     """Claim the jobs, which must be what waits, and end them all in the same way."""
     held = {job.id: job for job in await claims.claim_batch(stage.bus, stage.queue, len(job_ids), LEASE_MS)}
     equal(set(held), set(job_ids), "the claimed jobs")
@@ -30,11 +30,11 @@ async def end(stage: Stage, outcome: Complete | Discard, *job_ids: str) -> None:
         await stage.settle(held[job_id], outcome)
 
 
-async def _state(stage: Stage, job_id: str) -> str:
+async def _state(stage: ScenarioFixture, job_id: str) -> str:
     return await admin.get_job_state(stage.bus, stage.queue, job_id)
 
 
-async def flow_add(stage: Stage) -> None:
+async def flow_add(stage: ScenarioFixture) -> None:
     """A flow is N+1 different jobs: children claimable, the parent held with counter N, in no set."""
     flow = new_parent(stage, *(new_child(stage) for _ in range(3)))
     parent, kids = flow.job.id, [child.job.id for child in flow.children]
@@ -52,7 +52,7 @@ async def flow_add(stage: Stage) -> None:
     await stage.sound()
 
 
-async def flow_fanin(stage: Stage) -> None:
+async def flow_fanin(stage: ScenarioFixture) -> None:
     """The parent is claimable after its last child and not before; a child that completes twice counts once."""
     flow = new_parent(stage, new_child(stage), new_child(stage))
     await flows.add(stage.bus, stage.queue, flow)
@@ -69,7 +69,7 @@ async def flow_fanin(stage: Stage) -> None:
     await stage.sound()
 
 
-async def flow_children_values(stage: Stage) -> None:
+async def flow_children_values(stage: ScenarioFixture) -> None:
     """Results stand by child id, the id itself where none was given; the counter goes down; reading changes nothing."""
     flow = new_parent(stage, new_child(stage), new_child(stage))
     parent = flow.job.id
@@ -87,7 +87,7 @@ async def flow_children_values(stage: Stage) -> None:
     equal(await flows.dependencies(stage.bus, stage.queue, parent), 0, "the counter at the end")
 
 
-async def flow_cross_queue(stage: Stage) -> None:
+async def flow_cross_queue(stage: ScenarioFixture) -> None:
     """A child elsewhere leaves its completion in its queue's outbox; delivery releases the parent once."""
     other = stage.sibling("child")
     flow = new_parent(stage, new_child(stage, other.queue))
@@ -109,7 +109,7 @@ async def flow_cross_queue(stage: Stage) -> None:
     equal(await stage.scores("pending"), {parent: 0.0}, "the parent's queue after a second delivery")
 
 
-async def flow_fail_parent(stage: Stage) -> None:
+async def flow_fail_parent(stage: ScenarioFixture) -> None:
     """A dead child fails its parent: at once in the same queue, at delivery from another one; once only."""
     other = stage.sibling("child")
     near, far = new_parent(stage, new_child(stage), new_child(stage)), new_parent(stage, new_child(stage, other.queue))
@@ -135,7 +135,7 @@ async def flow_fail_parent(stage: Stage) -> None:
     await stage.sound()
 
 
-async def flow_ignore_dep(stage: Stage) -> None:
+async def flow_ignore_dep(stage: ScenarioFixture) -> None:
     """An ignored failure counts as an end, and is recorded apart from the results; near and far alike."""
     other = stage.sibling("child")
     flow = new_parent(
@@ -158,23 +158,23 @@ async def flow_ignore_dep(stage: Stage) -> None:
     await stage.sound()
 
 
-async def flow_add_bulk(stage: Stage) -> None:
+async def flow_add_bulk(stage: ScenarioFixture) -> None:
     """Good flows land; a bad one leaves no runnable parent of its own and does not spoil the others."""
     good = [new_parent(stage, new_child(stage)) for _ in range(2)]
     bad = new_parent(stage, new_child(stage), Flow(NewJob(stage.id("ORD"), b"x")))
     verdicts = await flows.add_bulk(stage.bus, stage.queue, [good[0], bad, good[1]])
     that(isinstance(verdicts[0], Added) and isinstance(verdicts[2], Added), f"the good ones: {verdicts}")
-    that(isinstance(verdicts[1], Refused), f"the bad one: {verdicts[1]}")
+    that(isinstance(verdicts[1], AdmissionRefused), f"the bad one: {verdicts[1]}")
     equal(set(await stage.scores("pending")), {flow.children[0].job.id for flow in good}, "the backlog")
     other = stage.sibling("child")
     half = new_parent(stage, Flow(NewJob(stage.id("ORD"), b"x"), queue=other.queue))
     (verdict,) = await flows.add_bulk(stage.bus, stage.queue, [half])
-    that(isinstance(verdict, Refused), f"a bad child elsewhere: {verdict}")
+    that(isinstance(verdict, AdmissionRefused), f"a bad child elsewhere: {verdict}")
     that(await _state(stage, half.job.id) in ("awaiting_children", "absent"), "its parent is held, never runnable")
     await stage.sound()
 
 
-async def flow_grandchild(stage: Stage) -> None:
+async def flow_grandchild(stage: ScenarioFixture) -> None:
     """Three levels complete upward, in one queue and across three."""
     middle_queue, low_queue = stage.sibling("middle"), stage.sibling("low")
     for middle, low in ((stage, stage), (middle_queue, low_queue)):
@@ -191,7 +191,7 @@ async def flow_grandchild(stage: Stage) -> None:
             await place.sound()
 
 
-async def flow_grandchild_fail(stage: Stage) -> None:
+async def flow_grandchild_fail(stage: ScenarioFixture) -> None:
     """Death climbs every level, over queues by sweeps; an ignored failure at the top lets the root run; once only."""
     other = stage.sibling("low")
     leaf = new_child(stage, other.queue)

@@ -6,10 +6,10 @@ from collections import Counter
 
 from codemojex.engine.lanes import lanes, limits
 from codemojex.engine.maintenance import recovery
-from codemojex.engine.protocol.conformance.fixture import LEASE_MS, Stage, equal, that
+from codemojex.engine.protocol.conformance.fixture import LEASE_MS, ScenarioFixture, equal, that
 
 
-async def rotate(stage: Stage) -> None:
+async def rotate(stage: ScenarioFixture) -> None:
     """Two lanes with two jobs each are served in turn; rows carry their lane, and the ring is a list of lanes."""
     a, b = stage.lane(1), stage.lane(2)
     made = await stage.fill(a, a, b, b)
@@ -23,7 +23,7 @@ async def rotate(stage: Stage) -> None:
     await stage.sound()
 
 
-async def pause(stage: Stage) -> None:
+async def pause(stage: ScenarioFixture) -> None:
     """A paused lane leaves the ring and keeps its backlog; resumed it is served again."""
     a, b = stage.lane(1), stage.lane(2)
     made = await stage.fill(a, b)
@@ -43,7 +43,7 @@ async def pause(stage: Stage) -> None:
     await stage.sound()
 
 
-async def limit(stage: Stage) -> None:
+async def limit(stage: ScenarioFixture) -> None:
     """With a ceiling of 1 the second claim is empty; a completion reopens the lane."""
     lane = stage.lane(1)
     made = await stage.fill(lane, lane)
@@ -58,7 +58,7 @@ async def limit(stage: Stage) -> None:
     await stage.sound()
 
 
-async def lane_depth(stage: Stage) -> None:
+async def lane_depth(stage: ScenarioFixture) -> None:
     """Each lane has a depth of its own."""
     a, b, c = (stage.lane(i) for i in range(3))
     await stage.fill(a, a, a, b)
@@ -67,7 +67,7 @@ async def lane_depth(stage: Stage) -> None:
     equal(await stage.raw("ZCARD", f"g:{a}:pending"), 3, "its size, raw")
 
 
-async def reassign(stage: Stage) -> None:
+async def reassign(stage: ScenarioFixture) -> None:
     """A waiting job moves to another lane: set and row change, its seat is charged there; the same lane is a noop."""
     a, b = stage.lane(1), stage.lane(2)
     (job_id,) = await stage.fill(a)
@@ -85,7 +85,7 @@ async def reassign(stage: Stage) -> None:
     await stage.sound()
 
 
-async def lane_drain(stage: Stage) -> None:
+async def lane_drain(stage: ScenarioFixture) -> None:
     """Draining a lane takes its rows, logs, backlog and place; its sibling, its seats and the repeats stay."""
     a, b = stage.lane(1), stage.lane(2)
     made = await stage.fill(a, a, a, b)
@@ -112,7 +112,7 @@ async def lane_drain(stage: Stage) -> None:
     await stage.sound()
 
 
-async def reap_group(stage: Stage) -> None:
+async def reap_group(stage: ScenarioFixture) -> None:
     """Recovery of one lane takes its lapsed jobs only; the sibling stays in flight and seats are right."""
     a, b = stage.lane(1), stage.lane(2)
     made = await stage.fill(a, b, a)
@@ -126,7 +126,7 @@ async def reap_group(stage: Stage) -> None:
     await stage.sound()
 
 
-async def weighted_proportion(stage: Stage) -> None:
+async def weighted_proportion(stage: ScenarioFixture) -> None:
     """Weights 3 and 1 give about three jobs to one; the lighter lane is never left out."""
     heavy, light = stage.lane(1), stage.lane(2)
     await lanes.weight(stage.bus, stage.queue, heavy, 3)
@@ -142,7 +142,7 @@ async def weighted_proportion(stage: Stage) -> None:
     await stage.sound()
 
 
-async def starvation_drill(stage: Stage) -> None:
+async def starvation_drill(stage: ScenarioFixture) -> None:
     """A heavy lane with 200 jobs hides no light lane: both are served within nine turns, and all drains."""
     heavy, *light = (stage.lane(i) for i in range(3))
     await lanes.weight(stage.bus, stage.queue, heavy, 5)
@@ -161,7 +161,7 @@ async def starvation_drill(stage: Stage) -> None:
     await stage.sound()
 
 
-async def grouped_batch_affinity(stage: Stage) -> None:
+async def grouped_batch_affinity(stage: ScenarioFixture) -> None:
     """A batch comes from one lane and has one deadline."""
     a, b = stage.lane(1), stage.lane(2)
     made = await stage.fill(a, b, a, b, a)
@@ -175,7 +175,7 @@ async def grouped_batch_affinity(stage: Stage) -> None:
     await stage.sound()
 
 
-async def grouped_batch_ceiling(stage: Stage) -> None:
+async def grouped_batch_ceiling(stage: ScenarioFixture) -> None:
     """With a ceiling of 3 a batch of 8 gives 3, then nothing; one completion gives the next one."""
     lane = stage.lane(1)
     await lanes.limit(stage.bus, stage.queue, lane, 3)
@@ -191,7 +191,7 @@ async def grouped_batch_ceiling(stage: Stage) -> None:
     await stage.sound()
 
 
-async def grouped_batch_fairness(stage: Stage) -> None:
+async def grouped_batch_fairness(stage: ScenarioFixture) -> None:
     """With ceilings, light lanes get a batch within nine turns beside a flooding lane; all drains."""
     flood, *light = (stage.lane(i) for i in range(3))
     await limits.set_default_lane_limit(stage.bus, stage.queue, 4)
@@ -213,7 +213,7 @@ async def grouped_batch_fairness(stage: Stage) -> None:
     await stage.sound()
 
 
-async def weighted_turn(stage: Stage) -> None:
+async def weighted_turn(stage: ScenarioFixture) -> None:
     """A weighted turn that a claim's own bound cut short goes on with the next claim, and counts once for flat work."""
     heavy, light = stage.lane(1), stage.lane(2)
     await lanes.weight(stage.bus, stage.queue, heavy, 3)

@@ -9,10 +9,10 @@ from codemojex.engine.jobs.jobs import Dedup
 from codemojex.engine.jobs.outcome import Discard
 from codemojex.engine.jobs.settlement import Gone, Settled
 from codemojex.engine.lanes import lanes, limits
-from codemojex.engine.protocol.conformance.fixture import LEASE_MS, Stage, equal, refused, that
+from codemojex.engine.protocol.conformance.fixture import LEASE_MS, ScenarioFixture, equal, refused, that
 
 
-async def counts(stage: Stage) -> None:
+async def counts(stage: ScenarioFixture) -> None:
     """Each set has its own size; a state that does not exist is an error."""
     made = await stage.fill(*[None] * 4)
     await jobs.enqueue_in(stage.bus, stage.queue, stage.id(), b"x", 60_000)
@@ -26,7 +26,7 @@ async def counts(stage: Stage) -> None:
     await refused(metrics.get_counts(stage.bus, stage.queue, ["nonsense"]), InvalidValue, "an unknown state")
 
 
-async def state(stage: Stage) -> None:
+async def state(stage: ScenarioFixture) -> None:
     """A job's state is the set it stands in; a job of a lane reads pending; a missing one reads absent."""
     lane = stage.lane(1)
     flat, grouped, held, buried = await stage.fill(None, lane, None, None)
@@ -42,7 +42,7 @@ async def state(stage: Stage) -> None:
     equal({job_id: (await stage.row(job_id))["state"] for job_id in wanted}, wanted, "the rows' states")
 
 
-async def metrics_scenario(stage: Stage) -> None:
+async def metrics_scenario(stage: ScenarioFixture) -> None:
     """A completion adds one to the total; the lists of data points stay empty."""
     await stage.fill(None, None, None)
     for number, job in enumerate(await stage.take(3), 1):
@@ -52,7 +52,7 @@ async def metrics_scenario(stage: Stage) -> None:
     equal(await stage.kind("metrics:failed"), "none", "the total of failures")
 
 
-async def rate(stage: Stage) -> None:
+async def rate(stage: ScenarioFixture) -> None:
     """The concurrency gate refuses at the ceiling and is open below it."""
     await stage.fill(None, None)
     await limits.set_concurrency(stage.bus, stage.queue, 1)
@@ -65,7 +65,7 @@ async def rate(stage: Stage) -> None:
     await limits.require_seat(stage.bus, stage.queue)
 
 
-async def queue_pause(stage: Stage) -> None:
+async def queue_pause(stage: ScenarioFixture) -> None:
     """A paused queue hands out nothing, flat or from lanes; resumed it begins at the same head."""
     made = await stage.fill(None, stage.lane(1), None)
     await admin.pause(stage.bus, stage.queue)
@@ -82,7 +82,7 @@ async def queue_pause(stage: Stage) -> None:
     equal(job and job.id, made[0], "the head after resume")
 
 
-async def drain(stage: Stage) -> None:
+async def drain(stage: ScenarioFixture) -> None:
     """Drain empties the backlog with its rows, the schedule only if asked; what is in flight survives."""
     held_id, *waiting = await stage.fill(None, None, None)
     await stage.raw("RPUSH", f"job:{waiting[0]}:logs", "a line")
@@ -97,7 +97,7 @@ async def drain(stage: Stage) -> None:
     equal(await stage.settle(held), Settled("completed"), "the settlement of the job in flight")
 
 
-async def obliterate(stage: Stage) -> None:
+async def obliterate(stage: ScenarioFixture) -> None:
     """Obliterate is refused unless paused, and with jobs in flight unless forced; then nothing is left."""
     await stage.fill(*[None] * 5)
     await jobs.enqueue_in(stage.bus, stage.queue, stage.id(), b"x", 60_000)
@@ -117,7 +117,7 @@ async def obliterate(stage: Stage) -> None:
     equal(await stage.settle(job), Gone(), "the settlement of a job that was in flight")
 
 
-async def obliterate_grouped(stage: Stage) -> None:
+async def obliterate_grouped(stage: ScenarioFixture) -> None:
     """Obliterating a queue of lanes, served, paused and resting, leaves no key at all."""
     a, b, c = (stage.lane(i) for i in range(3))
     await stage.fill(a, b, b, c)
@@ -130,7 +130,7 @@ async def obliterate_grouped(stage: Stage) -> None:
     equal(await stage.keys(), {}, "the queue's keys")
 
 
-async def update_data(stage: Stage) -> None:
+async def update_data(stage: ScenarioFixture) -> None:
     """A payload is replaced, and only that; a missing job is typed absent and no row is made."""
     (job_id,) = await stage.fill(None)
     that(await admin.update_data(stage.bus, stage.queue, job_id, b"new\x00"), "the job is there")
@@ -141,7 +141,7 @@ async def update_data(stage: Stage) -> None:
     equal(await stage.kind(f"job:{ghost}"), "none", "the row of a missing job")
 
 
-async def remove_job(stage: Stage) -> None:
+async def remove_job(stage: ScenarioFixture) -> None:
     """A job is removed with its logs and idempotency key; a locked one is refused and stays untouched."""
     job = stage.job(dedup=Dedup("once", 60_000))
     await stage.put(job)
@@ -157,7 +157,7 @@ async def remove_job(stage: Stage) -> None:
     equal(await admin.remove_job(stage.bus, stage.queue, job.id), False, "a missing job")
 
 
-async def reprocess_job(stage: Stage) -> None:
+async def reprocess_job(stage: ScenarioFixture) -> None:
     """A dead letter waits again, its error cleared, its token going on; a job that is not dead is refused."""
     lane = stage.lane(1)
     job_id, other = await stage.fill(lane, None)
@@ -176,7 +176,7 @@ async def reprocess_job(stage: Stage) -> None:
     await stage.sound()
 
 
-async def unknown_state(stage: Stage) -> None:
+async def unknown_state(stage: ScenarioFixture) -> None:
     """A row that stands in no set reads unknown, which is not absent."""
     (job_id,) = await stage.fill(None)
     await stage.raw("ZREM", "pending", job_id)
@@ -184,7 +184,7 @@ async def unknown_state(stage: Stage) -> None:
     equal(await admin.get_job_state(stage.bus, stage.queue, stage.id()), "absent", "no row")
 
 
-async def rate_consult(stage: Stage) -> None:
+async def rate_consult(stage: ScenarioFixture) -> None:
     """Consulting and then skipping leaves the jobs in flight at the ceiling; a completion reopens."""
     await stage.fill(*[None] * 4)
     await limits.set_concurrency(stage.bus, stage.queue, 2)
@@ -202,7 +202,7 @@ async def rate_consult(stage: Stage) -> None:
     equal(await stage.raw("ZCARD", "active"), 2, "jobs in flight after one completion and one claim")
 
 
-async def dedup_release(stage: Stage) -> None:
+async def dedup_release(stage: ScenarioFixture) -> None:
     """Removal frees the named idempotency key only while it points at the job; an orphan stays."""
     first, second = await stage.fill(None, None)
     await stage.raw("SET", "de:mine", first)

@@ -6,7 +6,7 @@ import asyncio
 
 from codemojex.engine import ids
 from codemojex.engine.errors import InvalidId, InvalidValue
-from codemojex.engine.protocol.conformance.fixture import Stage, equal, refused, that
+from codemojex.engine.protocol.conformance.fixture import ScenarioFixture, equal, refused, that
 from codemojex.engine.streams import streams
 from codemojex.engine.streams.consumer import GroupOptions, GroupReader
 from codemojex.engine.streams.record import Record
@@ -21,11 +21,11 @@ def _at(ms: int, tail: int = 0) -> str:
     return ids.from_stream_id("EVT", f"{ms}-{tail}")
 
 
-async def _places(stage: Stage) -> list[str]:
+async def _places(stage: ScenarioFixture) -> list[str]:
     return [entry_id.decode() for entry_id, _ in await stage.raw("XRANGE", _KEY, "-", "+")]
 
 
-async def stream_verbs(stage: Stage) -> None:
+async def stream_verbs(stage: ScenarioFixture) -> None:
     """The server's stream commands round trip; a pipelined batch keeps its order and no published message gets in."""
     key = stage.space.stream("s")
     channel = stage.space.events()
@@ -48,7 +48,7 @@ async def stream_verbs(stage: Stage) -> None:
     equal([entry_id for entry_id, _ in claimed], replies.result()[1:3], "the entries taken over")
 
 
-async def stream_append(stage: Stage) -> None:
+async def stream_append(stage: ScenarioFixture) -> None:
     """Order of minting is order of ids is order in the stream; a wrong kind leaves no key; an old id is refused."""
     order = stage.id("ORD")
     call = streams.append_id(stage.bus, stage.queue, "s", order, {"n": "1"})
@@ -65,7 +65,7 @@ async def stream_append(stage: Stage) -> None:
     equal(len(await _places(stage)), 5, "records")
 
 
-async def stream_group(stage: Stage) -> None:
+async def stream_group(stage: ScenarioFixture) -> None:
     """An entry that a dead reader left is delivered again to another one; an acknowledged entry is not."""
     key = stage.space.stream("s")
     made = [await streams.append(stage.bus, stage.queue, "s", {"n": str(i)}, stage.mint) for i in range(2)]
@@ -88,11 +88,11 @@ async def stream_group(stage: Stage) -> None:
     equal(seen, [made[1]], "what was delivered again")
 
 
-async def _settled(stage: Stage) -> bool:
+async def _settled(stage: ScenarioFixture) -> bool:
     return (await stage.bus.execute("XPENDING", stage.space.stream("s"), "g"))[0] == 0
 
 
-async def stream_retention(stage: Stage) -> None:
+async def stream_retention(stage: ScenarioFixture) -> None:
     """Trimming by length and by instant removes what is outside and keeps what is inside, exact to the millisecond."""
     for ms, tail in ((0, 0), (0, 4_194_303), (1, 0), (1, 7), (2, 0)):
         await streams.append_id(stage.bus, stage.queue, "s", _at(_BASE_MS + ms, tail), {"n": "1"})
@@ -106,7 +106,7 @@ async def stream_retention(stage: Stage) -> None:
     equal((await streams.trim(stage.bus, stage.queue, "s", MaxLen(2))).removed, 0, "a second trim")
 
 
-async def stream_archived(stage: Stage) -> None:
+async def stream_archived(stage: ScenarioFixture) -> None:
     """The archive's watermark is set, overwritten and cleared; it is a plain string that lapses."""
     equal(await streams.get_archived(stage.bus, stage.queue, "s"), None, "an absent watermark")
     for ms in (1, 2):
@@ -118,7 +118,7 @@ async def stream_archived(stage: Stage) -> None:
     equal(await stage.keys(), {}, "the queue's keys")
 
 
-async def stream_time_travel(stage: Stage) -> None:
+async def stream_time_travel(stage: ScenarioFixture) -> None:
     """A closed window holds exactly the ids of its milliseconds; an open one agrees from its start on."""
     made = [_at(_BASE_MS + ms, tail) for ms in range(4) for tail in (0, 4096, 4_194_303)]
     for record_id in made:
