@@ -6,6 +6,7 @@ import pytest
 
 from codemojex.engine import admin, cancel, jobs, lanes, limits, recovery, settlement
 from codemojex.engine.cancel import Answer
+from codemojex.engine.errors import StaleToken
 from codemojex.engine.jobs import Dedup, Duplicate, Enqueued, Job
 from codemojex.engine.outcome import Complete, Delay, Discard, GiveBack, Outcome, Park, Retry
 from codemojex.engine.settlement import Policy, Settled, Stale
@@ -159,6 +160,13 @@ async def test_a_repeat_of_a_settlement_is_refused_though_a_peer_brought_the_job
     assert found
     assert found.token == "2"
     assert await bench.settle(job) == Stale()
+
+
+async def test_a_job_that_nobody_claimed_has_no_holder(bench: Bench) -> None:
+    (job_id,) = await bench.fill([None])
+    with pytest.raises(StaleToken):
+        await settlement.complete(bench.bus, bench.queue, job_id, "0")
+    assert (await bench.row(job_id))["state"] == "pending"
 
 
 # Idempotency keys whose holder is gone.

@@ -16,7 +16,7 @@ from .peer.story import STEPS, WEIGHTS
 from .peer.switches import OFF
 from .peer.telling import tell
 
-STORIES, PARTS = 20, 4
+STORIES, PARTS = 32, 4
 
 
 @pytest.mark.parametrize("part", range(PARTS))
