@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from codemojex.engine.errors import StaleToken
 from codemojex.engine.inspection import admin
 from codemojex.engine.jobs import cancel, jobs, settlement
 from codemojex.engine.jobs.cancel import Answer
@@ -161,6 +162,13 @@ async def test_a_repeat_of_a_settlement_is_refused_though_a_peer_brought_the_job
     assert found
     assert found.token == "2"
     assert await bench.settle(job) == Stale()
+
+
+async def test_a_job_that_nobody_claimed_has_no_holder(bench: Bench) -> None:
+    (job_id,) = await bench.fill([None])
+    with pytest.raises(StaleToken):
+        await settlement.complete(bench.bus, bench.queue, job_id, "0")
+    assert (await bench.row(job_id))["state"] == "pending"
 
 
 # Idempotency keys whose holder is gone.

@@ -66,7 +66,7 @@ class Ours(Base):
             await self.settle(bench, job, self.outcome())
 
     def outcome(self) -> Outcome:
-        some: list[Outcome] = [Complete(), Complete(b"r"), Complete(), Retry("no", HOUR), Delay(HOUR)]
+        some: list[Outcome] = [Complete(), Complete(b"r"), Retry("no", HOUR), Retry("no", HOUR), Delay(HOUR)]
         some += [Discard("no"), GiveBack()]
         return self.chance.choice(some if "our_rest" in OFF else [*some, Park(HOUR)])
 
@@ -114,7 +114,9 @@ class Ours(Base):
 
     async def our_cancel(self) -> None:
         """Somebody asks for the end of a job."""
-        rows = [i for i in self.known if i not in self.family]
+        bench, _ = self.any()
+        active = [i for i in await self.ids(bench, "active") if i not in self.family]
+        rows = active or [i for i in self.known if i not in self.family]
         if rows:
             job_id = self.chance.choice(rows)
             self.asked.add(job_id)

@@ -15,7 +15,7 @@ from tests.engine.peer.switches import OFF
 from tests.engine.peer.telling import tell
 from tests.support.peer import Habits
 
-STORIES, PARTS = 20, 4
+STORIES, PARTS = 32, 4
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -36,9 +36,9 @@ class Theirs(Base):
         if late and found.id in self.family:
             return
         match self.chance.randrange(5):
-            case 0 | 1 | 2:
+            case 0 | 1:
                 self.done[found.id] += await peer.complete(found.id, found.token)
-            case 3 if not late:
+            case 2 if not late:
                 await peer.delay(found.id, found.token, HOUR)
                 self.flat_seats = True
             case _:

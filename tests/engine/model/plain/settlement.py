@@ -41,7 +41,7 @@ def _settle(q: Queue, item: Settlement, policy: Policy, left: Counter[str], gone
     row, now = q.rows.get(job_id), q.world.now
     if row is None:
         return "gone", "", None
-    late = row.state == "pending" and (row.get("counted") != token or row.get("lapsed") == token)
+    late = row.state == "pending" and token != "0" and (row.get("counted") != token or row.get("lapsed") == token)
     if row.token != token or not (row.state == "active" or late):
         return "stale", "", None
     reply = None

@@ -49,7 +49,7 @@ local function settle_one(P, now, item, run_effect, max_attempts, backoff, b)
   if not attempts then return 'gone' end
   -- A late holder may still end a job that waits because the lease lapsed, whoever took it back: a peer leaves no trace of
   -- that. One that waits after a settlement (counted, and not as a lapse), a repeat of that settlement may not touch.
-  local late = state == 'pending' and (counted ~= token or lapsed == token)
+  local late = state == 'pending' and token ~= '0' and (counted ~= token or lapsed == token)
   if attempts ~= token or not (state == 'active' or late) then return 'stale' end
   local failure, reply = run_effect(item)
   if failure then return 'effect_failed', failure end
