@@ -141,6 +141,8 @@ DOORS: dict[str, Callable[[], None]] = {
 def constraints() -> set[str]:
     found: set[str] = set()
     for table in Tables.metadata.sorted_tables:
+        if table.name == "deployment":  # what the program says of itself; no text of a person reaches it
+            continue
         for constraint in table.constraints:
             if isinstance(constraint, CheckConstraint):
                 name = str(constraint.name).removeprefix(f"ck_{table.name}_")

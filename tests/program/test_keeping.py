@@ -21,7 +21,6 @@ from codemojex.engine.jobs.jobs import NewJob
 from codemojex.engine.lanes import limits
 from codemojex.engine.transport.connector import Connector
 from codemojex.play.context import Play
-from codemojex.play.inbound import inbox
 from codemojex.roles.internal import Observers
 from codemojex.roles.limits_keeper import MARK, Keeper, on_reconnect
 from codemojex.settings import Settings, load_settings
@@ -214,7 +213,7 @@ async def test_the_order_of_conversations_and_chats_is_brought_by_the_claim(role
     store: Any = None
     play = Play(bus, Minter(1), SystemClock(), store)
     part: Any = telegram.part_of(role, settings(), Mock(), Mock(play=play), Mock(), watch=Observers())
-    queue = inbox.QUEUE if role == "updates" else play.options.outbound
+    queue = play.options.inbox if role == "updates" else play.options.outbound
     room = ids.derive("CNV", "one")
     made = [NewJob(play.mint.mint("JOB"), b"?", lane=room) for _ in range(3)]
     await jobs.admit_many(bus, queue, made)

@@ -14,7 +14,7 @@ from tests.engine.bench import Bench
 @pytest.mark.parametrize("how", ["stop", "cancel"])
 async def test_the_program_ends_and_names_job_and_handler(bench: Bench, valkey_url: str, how: str, which: str) -> None:
     (job_id,) = await bench.fill([None])
-    arguments = "-m", "tests.engine.stubborn", valkey_url, bench.queue, how, which
+    arguments = "-m", "tests.engine.worker.stubborn", valkey_url, bench.queue, how, which
     child = await asyncio.create_subprocess_exec(
         sys.executable, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )

@@ -47,7 +47,7 @@ class Zombie:
 @pytest.fixture
 async def zombie(bench: Bench, valkey_url: str) -> AsyncIterator[Zombie]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.engine.worker_process", valkey_url, bench.queue, str(LEASE_MS)),
+        *(sys.executable, "-m", "tests.engine.worker.worker_process", valkey_url, bench.queue, str(LEASE_MS)),
         stdout=PIPE,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

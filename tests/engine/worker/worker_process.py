@@ -1,4 +1,4 @@
-"""A worker in a process of its own, for tests that stop and continue it: `python -m tests.engine.worker_process`.
+"""A worker in a process of its own, for tests that stop it: `python -m tests.engine.worker.worker_process`.
 
 Its handler says on standard output what it got and waits until the key `test:{queue}:go` exists.
 """
