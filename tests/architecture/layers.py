@@ -91,6 +91,10 @@ ROOMS = {
     ),
     "worker": _room("engine transport jobs maintenance", "a worker runs handlers and leaves the rest to other rooms"),
     "telemetry": _room("engine transport jobs worker", "telemetry listens and decides nothing"),
+    "bus": _room(
+        "engine nodes transport cache streams jobs lanes repeats flows inspection maintenance worker telemetry",
+        "bus shows the rooms to programs, and no room depends on it",
+    ),
     "protocol": _room(
         "engine nodes transport cache streams jobs lanes repeats flows inspection maintenance worker telemetry",
         "protocol describes the engine for others",

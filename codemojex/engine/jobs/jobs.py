@@ -8,7 +8,7 @@ trip; a bad job never spoils the others. Single admissions of one event-loop tic
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -95,12 +95,16 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """The job waits to be claimed."""
+    """The job waits to be claimed under `id`, which does not count when verdicts are compared."""
+
+    id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """The job waits for its time."""
+    """The job waits for its time under `id`, which does not count when verdicts are compared."""
+
+    id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +162,7 @@ async def attempt_many(bus: Connector, queue: str, jobs: Iterable[NewJob]) -> li
         if isinstance(reply, EngineError):
             verdicts += [reply] * len(chunk)
         else:
-            verdicts += [_verdict(reply[i], reply[i + 1]) for i in range(0, len(reply), 2)]
+            verdicts += [_verdict(job.id, reply[2 * i], reply[2 * i + 1]) for i, job in enumerate(chunk)]
     await registry.note(bus, queue)
     return verdicts
 
@@ -235,11 +239,11 @@ def spec_of(job: NewJob) -> dict[str, str | int]:
     return spec
 
 
-def _verdict(code: bytes, holder: bytes) -> Verdict | EngineError:
+def _verdict(job_id: str, code: bytes, holder: bytes) -> Verdict | EngineError:
     if code == b"enqueued":
-        return Enqueued()
+        return Enqueued(job_id)
     if code == b"scheduled":
-        return Scheduled()
+        return Scheduled(job_id)
     if code == b"kind":
         return WrongKind(_KIND)
     return Duplicate(holder.decode(), conflict=code == b"conflict")

@@ -1,6 +1,6 @@
-"""Makes the reference pages of Lua commands and keys from their sources.
+"""Makes the reference pages of Lua commands, keys and the API from their sources.
 
-`python -m codemojex.engine.protocol.reference` writes both below `docs/reference`; a test compares, so a page that
+`python -m codemojex.engine.protocol.reference` writes them below `docs/reference`; a test compares, so a page that
 differs from its source is red. The pages are generated, never edited.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codemojex.engine.protocol import key_families
+from codemojex.engine.protocol.api_reference import engine_api
 from codemojex.engine.protocol.key_families import Family
 from codemojex.engine.scripts import ENGINE, Fragment, Script
 
@@ -20,7 +21,7 @@ _COMMAND = "`python -m codemojex.engine.protocol.reference`"
 
 def pages() -> dict[str, str]:
     """The text of every page by its file name."""
-    return {"lua-commands.md": lua_commands(), "keys.md": keys()}
+    return {"lua-commands.md": lua_commands(), "keys.md": keys(), "engine-api.md": engine_api()}
 
 
 def lua_commands() -> str:
