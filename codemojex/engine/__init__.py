@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from codemojex.engine.flows.flows import Added, Flow
     from codemojex.engine.jobs.cancel import CancelToken, token_of
     from codemojex.engine.jobs.effects import Effect, EffectBody
-    from codemojex.engine.jobs.jobs import Dedup, Duplicate, Enqueued, Job, NewJob, Refused, Scheduled
+    from codemojex.engine.jobs.jobs import AdmissionRefused, Dedup, Duplicate, Enqueued, Job, NewJob, Scheduled
     from codemojex.engine.jobs.outcome import Complete, Delay, Discard, GiveBack, Outcome, Park, Retry
     from codemojex.engine.repeats.recurrence import All, Cron, Every, One, Skip
     from codemojex.engine.repeats.repeats import Repeat
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AccessDenied",
     "Added",
+    "AdmissionRefused",
     "All",
     "AtCeiling",
     "BatchOptions",
@@ -105,7 +106,6 @@ __all__ = [
     "Outcome",
     "Park",
     "Queue",
-    "Refused",
     "Repeat",
     "Retry",
     "Scheduled",
@@ -176,7 +176,7 @@ _ROOM_OF = {
     "Outcome": "jobs.outcome",
     "Park": "jobs.outcome",
     "Queue": "bus.queue",
-    "Refused": "jobs.jobs",
+    "AdmissionRefused": "jobs.jobs",
     "Repeat": "repeats.repeats",
     "Retry": "jobs.outcome",
     "Scheduled": "jobs.jobs",

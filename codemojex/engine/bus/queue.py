@@ -10,19 +10,19 @@ from codemojex.engine.backoff import Backoff
 from codemojex.engine.bus import tasks
 from codemojex.engine.bus.durations import Duration, Moment, to_ms, to_unix_ms
 from codemojex.engine.bus.payloads import Payloads, T
-from codemojex.engine.bus.views import Flows, Lanes, Limits, Repeats, Streams
+from codemojex.engine.bus.views import Flows, Lanes, QueueLimits, Repeats, Streams
 from codemojex.engine.errors import InvalidValue, ServerError
 from codemojex.engine.ids import Minter
 from codemojex.engine.inspection import admin, audit, metrics
 from codemojex.engine.inspection.audit import Violation
-from codemojex.engine.inspection.metrics import Counts, Snapshot
+from codemojex.engine.inspection.metrics import Counts, QueueSnapshot
 from codemojex.engine.jobs import jobs
-from codemojex.engine.jobs.jobs import Dedup, Duplicate, Enqueued, NewJob, Refused, Scheduled, Verdict
+from codemojex.engine.jobs.jobs import AdmissionRefused, Dedup, Duplicate, Enqueued, NewJob, Scheduled, Verdict
 from codemojex.engine.jobs.outcome import Outcome
 from codemojex.engine.observer import Observe
 from codemojex.engine.transport.connector import Connector
 from codemojex.engine.worker.batch_worker import BatchOptions, Verdicts
-from codemojex.engine.worker.calling import Place
+from codemojex.engine.worker.calling import RunsIn
 from codemojex.engine.worker.worker import WorkerOptions
 
 J = TypeVar("J")
@@ -36,7 +36,7 @@ class Queue(Generic[T, J]):
     ) -> None:
         self.name = keyspace.of(name).queue
         self.lanes = Lanes(connector, name)
-        self.limits = Limits(connector, name)
+        self.limits = QueueLimits(connector, name)
         self.flows = Flows(connector, name)
         self.repeats = Repeats(connector, name, payloads)
         self.streams = Streams(connector, name, minter, observe)
@@ -112,7 +112,7 @@ class Queue(Generic[T, J]):
             timeout=timeout,
         )
         verdict = await jobs.admit(self._connector, self.name, job)
-        if isinstance(verdict, Refused):
+        if isinstance(verdict, AdmissionRefused):
             raise ServerError(f"{job.id}: {verdict.reason}")
         return verdict
 
@@ -129,7 +129,7 @@ class Queue(Generic[T, J]):
         backoff: Backoff | None = None,
         lease: Duration = 30,
         grace: Duration = 10,
-        runs_in: Place = "thread",
+        runs_in: RunsIn = "thread",
         **options: Any,
     ) -> Callable[[Callable[[J], Awaitable[Outcome | None] | Outcome | None]], tasks.QueueTask]:
         """Make a function of a job a task for `Bus.work`: async, or a plain one that `runs_in` a thread or a process.
@@ -152,7 +152,7 @@ class Queue(Generic[T, J]):
         max_attempts: int = 5,
         lease: Duration = 30,
         grace: Duration = 10,
-        runs_in: Place = "thread",
+        runs_in: RunsIn = "thread",
         **options: Any,
     ) -> Callable[[Callable[[list[J]], Awaitable[Verdicts] | Verdicts]], tasks.QueueBatchTask]:
         """The same for a function of a batch, which answers outcomes by job id.
@@ -169,7 +169,7 @@ class Queue(Generic[T, J]):
         """Count everything, at one instant."""
         return await metrics.counts(self._connector, self.name)
 
-    async def snapshot(self, *, top: int = 10) -> Snapshot:
+    async def snapshot(self, *, top: int = 10) -> QueueSnapshot:
         """Look at everything, with the `top` deepest lanes."""
         return await metrics.snapshot(self._connector, self.name, top=top)
 

@@ -11,7 +11,7 @@ from codemojex.engine.bus.payloads import Payloads
 from codemojex.engine.flows import flows
 from codemojex.engine.flows.flows import Added, Flow
 from codemojex.engine.ids import BrandedId, Minter
-from codemojex.engine.jobs.jobs import MAX_LAST_MS, Duplicate, Refused
+from codemojex.engine.jobs.jobs import MAX_LAST_MS, AdmissionRefused, Duplicate
 from codemojex.engine.lanes import lanes, limits
 from codemojex.engine.lanes.lanes import Explanation
 from codemojex.engine.observer import Observe
@@ -76,7 +76,7 @@ class Lanes(_View):
         return await lanes.explain(self._connector, self._queue, lane)
 
 
-class Limits(_View):
+class QueueLimits(_View):
     """How fast a queue hands out its jobs, over all processes."""
 
     async def window(self, max_jobs: int, per: Duration) -> None:
@@ -117,7 +117,7 @@ class Flows(_View):
         """Add a flow. Raises FlowTooDeep, FlowCycle and InvalidValue before anything is sent."""
         return await flows.add(self._connector, self._queue, flow)
 
-    async def add_many(self, many: Iterable[Flow]) -> list[Added | Duplicate | Refused]:
+    async def add_many(self, many: Iterable[Flow]) -> list[Added | Duplicate | AdmissionRefused]:
         """Add flows, one verdict each in input order."""
         return await flows.add_bulk(self._connector, self._queue, many)
 
