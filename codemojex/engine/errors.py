@@ -9,7 +9,7 @@
     │   ├── FlowTooDeep         a flow with more levels than the protocol allows
     │   └── FlowCycle           a flow that names one job twice
     ├── ScriptDefect            a Lua file breaks the rules of the loader, or does not compile
-    ├── Refused                 the server's rules said no; nothing was written
+    ├── CommandRefused          the server's rules said no; nothing was written
     │   ├── WrongKind           EMQKIND
     │   ├── StaleToken          EMQSTALE: the lease went to somebody else
     │   ├── WrongState          EMQSTATE
