@@ -40,7 +40,7 @@ def carry_out(
 ) -> int:
     """Run `work` with logging and signals set up; the exit code.
 
-    `server` names what says where the server is. Raises Fault for what a user can mend.
+    `server` names what says where the server is. Raises UserError for what a user can mend.
     """
     outages = Outages()
     logs.configure(level=settings.log_level, form=settings.log_format, secrets=settings.secrets(), filters=[outages])
